@@ -15,7 +15,9 @@ _TEXT = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})", re.ASCII)
 def parse_lsn(text: str) -> Lsn:
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise ValueError("an LSN is two hexadecimal numbers of at most eight digits with a slash between, as in 0/16B3748")
+        raise ValueError(
+            "an LSN is two hexadecimal numbers of up to eight digits with a slash between, as in 0/16B3748"
+        )
     return Lsn(int(match[1], 16) << 32 | int(match[2], 16))
 
 

@@ -21,10 +21,10 @@ class Position(NamedTuple):
         return f"{format_lsn(self.commit_lsn)}#{self.ordinal}"
 
 
-ORIGIN = Position(Lsn(0), 0)
+BEGINNING = Position(Lsn(0), 0)
 """Before every change: no commit record stands at 0/0."""
 
 
 def before(lsn: Lsn) -> Position:
     """The last position before any transaction whose commit record starts at or after `lsn`."""
-    return ORIGIN if lsn == 0 else Position(Lsn(lsn - 1), MAX_ORDINAL)
+    return BEGINNING if lsn == 0 else Position(Lsn(lsn - 1), MAX_ORDINAL)
