@@ -1,0 +1,1 @@
+"""Where acks are kept. One behaviour, two stores: Redis in production, memory for tests and the simulator."""

@@ -1,0 +1,59 @@
+"""The cursor: where a lane reads on. It travels with the sink's own commit and may go back (a rewind).
+
+For a Kafka sink it is the metadata of the committed offset in the lane's consumer group. A missing cursor is never
+guessed, and an offset counts only with the id of its topic.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.contracts.ack import decode_position, encode_position
+from tidegate.contracts.sealed import seal, unseal
+from tidegate.errors import DecodeError
+from tidegate.lsn import Lsn
+from tidegate.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    generation: str
+    topic_id: str
+    epoch: int
+    seq: int
+    next_offset: int
+    position: Position
+    safe_lsn: Lsn
+    config_epoch: str
+    incarnation: int
+
+    def encode(self) -> str:
+        return seal(
+            {
+                "generation": self.generation,
+                "topic_id": self.topic_id,
+                "epoch": self.epoch,
+                "seq": self.seq,
+                "next_offset": self.next_offset,
+                "position": encode_position(self.position),
+                "safe_lsn": f"{self.safe_lsn:016x}",
+                "config_epoch": self.config_epoch,
+                "incarnation": self.incarnation,
+            }
+        ).decode()
+
+
+def decode_cursor(metadata: str) -> Cursor:
+    document = unseal(metadata.encode())
+    try:
+        return Cursor(
+            generation=str(document["generation"]),
+            topic_id=str(document["topic_id"]),
+            epoch=int(str(document["epoch"])),
+            seq=int(str(document["seq"])),
+            next_offset=int(str(document["next_offset"])),
+            position=decode_position(str(document["position"])),
+            safe_lsn=Lsn(int(str(document["safe_lsn"]), 16)),
+            config_epoch=str(document["config_epoch"]),
+            incarnation=int(str(document["incarnation"])),
+        )
+    except (KeyError, ValueError):
+        raise DecodeError("this cursor lacks what a cursor must say", code="CURSOR_MALFORMED") from None

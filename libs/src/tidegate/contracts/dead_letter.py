@@ -1,0 +1,71 @@
+"""A dead letter: one record that can never be delivered, durable before its position is passed.
+
+It carries what is needed to try again without the raw topic: the relation's messages and the change as received.
+`payload` and `schema` are row data; whoever may read states may not thereby read them, and they never reach a log.
+"""
+
+import base64
+import json
+from dataclasses import asdict, dataclass
+
+from tidegate.contracts.ack import decode_position, encode_position
+from tidegate.errors import DecodeError
+from tidegate.position import Position
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FrameAddress:
+    topic_id: str
+    offset: int
+    epoch: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    id: str
+    """Derived from lane, generation and position, so that the same failure found twice is the same dead letter."""
+    pipeline: str
+    lane: str
+    generation: str
+    frame: FrameAddress
+    position: Position
+    channel: str
+    operation: str
+    code: str
+    message: str
+    remedy: str
+    time: int
+    """Unix microseconds."""
+    payload: bytes
+    schema: tuple[bytes, ...]
+    attempts: int = 1
+
+    def encode(self) -> bytes:
+        document = asdict(self) | {
+            "version": VERSION,
+            "position": encode_position(self.position),
+            "payload": base64.b64encode(self.payload).decode(),
+            "schema": [base64.b64encode(message).decode() for message in self.schema],
+        }
+        return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+def decode_dead_letter(value: bytes) -> DeadLetter:
+    try:
+        document = json.loads(value)
+        if document.pop("version") != VERSION:
+            raise DecodeError("this dead letter's format version is not known here", code="DEAD_LETTER_VERSION")
+        return DeadLetter(
+            **{
+                **document,
+                "frame": FrameAddress(**document["frame"]),
+                "position": decode_position(document["position"]),
+                "payload": base64.b64decode(document["payload"], validate=True),
+                "schema": tuple(base64.b64decode(message, validate=True) for message in document["schema"]),
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DecodeError("this is not a dead letter", code="DEAD_LETTER_MALFORMED") from None

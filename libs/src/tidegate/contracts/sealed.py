@@ -1,0 +1,36 @@
+"""One JSON object with a checksum over its other members: a value that says of itself whether it is whole and whose.
+
+Redis values are read through connections that can mix replies up and from replicas that can be stale; a value is only
+believed if its seal fits.
+"""
+
+import json
+
+from crc32c import crc32c
+
+from tidegate.errors import DecodeError
+
+_SEAL = "checksum"
+
+
+def seal(document: dict[str, object]) -> bytes:
+    return _canonical({**document, _SEAL: _checksum(document)})
+
+
+def unseal(value: bytes) -> dict[str, object]:
+    try:
+        document = json.loads(value)
+        checksum = document.pop(_SEAL)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise DecodeError("this is not a sealed value", code="SEAL_MALFORMED") from None
+    if checksum != _checksum(document):
+        raise DecodeError("the seal does not fit the value", code="SEAL_BROKEN")
+    return dict(document)
+
+
+def _checksum(document: dict[str, object]) -> str:
+    return f"{crc32c(_canonical(document)):08x}"
+
+
+def _canonical(document: dict[str, object]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

@@ -1,0 +1,101 @@
+"""What a service says of itself every second: for people, dashboards and the watch over silent lanes.
+
+Nothing about delivery is decided by a status. One older than `STALE_SECONDS` means that its writer is gone or stuck.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Self
+
+from tidegate.errors import DecodeError
+
+STALE_SECONDS = 5.0
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    kind: str
+    code: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    pipeline: str
+    state: State
+    pid: int
+    time: int
+    """Unix microseconds of this report."""
+    started: int
+    failure: Failure | None = None
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        try:
+            document = json.loads(value)
+            failure = document.pop("failure")
+            state = State(document.pop("state"))
+            return cls(**document, state=state, failure=Failure(**failure) if failure else None)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise DecodeError(f"this is not a {cls.__name__}", code="STATUS_MALFORMED") from None
+
+    def is_stale(self, now_microseconds: int) -> bool:
+        return now_microseconds - self.time > STALE_SECONDS * 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderStatus(_Status):
+    generation: str = ""
+    epoch: int = 0
+    server_lsn: int = 0
+    """End of the server's WAL as of its last message."""
+    received_lsn: int = 0
+    raw_offset: int = -1
+    """Last offset acknowledged by the broker."""
+    produced_lsn: int = 0
+    """safe_lsn of the last acknowledged frame: nothing above it is ever confirmed."""
+    confirmed_lsn: int = 0
+    gate_holder: str | None = None
+    """The required sink whose ack is lowest while it is behind, else none."""
+    frames: int = 0
+    changes: int = 0
+    bytes: int = 0
+    in_flight_bytes: int = 0
+    wal_held_bytes: int = 0
+    safe_wal_bytes: int | None = None
+    """How much more WAL may be written before the server gives the slot up; none = no limit is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStatus(_Status):
+    sink: str
+    incarnation: int
+    config_epoch: str = ""
+    generation: str = ""
+    epoch: int = 0
+    raw_offset: int = -1
+    """Last frame durable in the sink."""
+    position: str = ""
+    safe_lsn: int = 0
+    frames: int = 0
+    events: int = 0
+    dead_letters: int = 0
+    bytes: int = 0
+    last_commit_time: int = 0
+    """Commit time, in unix microseconds, of the newest delivered change."""
+    latency_p50_seconds: float = 0.0
+    """Commit to durable in the sink, over the last reporting interval that delivered anything."""
+    latency_p99_seconds: float = 0.0
