@@ -18,6 +18,7 @@ class Cursor:
     generation: str
     topic_id: str
     epoch: int
+    epoch_nonce: str
     seq: int
     next_offset: int
     position: Position
@@ -31,6 +32,7 @@ class Cursor:
                 "generation": self.generation,
                 "topic_id": self.topic_id,
                 "epoch": self.epoch,
+                "epoch_nonce": self.epoch_nonce,
                 "seq": self.seq,
                 "next_offset": self.next_offset,
                 "position": encode_position(self.position),
@@ -48,6 +50,7 @@ def decode_cursor(metadata: str) -> Cursor:
             generation=str(document["generation"]),
             topic_id=str(document["topic_id"]),
             epoch=int(str(document["epoch"])),
+            epoch_nonce=str(document["epoch_nonce"]),
             seq=int(str(document["seq"])),
             next_offset=int(str(document["next_offset"])),
             position=decode_position(str(document["position"])),
