@@ -1,0 +1,109 @@
+"""One pipeline: a source, a raw topic, sinks. The shape of `pipeline.yaml`."""
+
+import re
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from tidegate.config.base import Address, HttpAddress, Many, Model, Size, size
+from tidegate.config.kafka import KafkaConfig, RawTopic
+from tidegate.config.redis import RedisConfig
+from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
+from tidegate.config.source import PostgresSource
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    JSON = "json"
+    TEXT = "text"
+
+
+class LogConfig(Model):
+    level: LogLevel = Field(LogLevel.INFO, description="The least that is written.")
+    format: LogFormat = Field(LogFormat.AUTO, description="`auto`: text on a terminal, JSON elsewhere.")
+
+
+class ReaderConfig(Model):
+    http: HttpAddress = Field(Address("127.0.0.1", 8081), description="/healthz, /readyz and /metrics.")
+
+
+class ProcessorConfig(Model):
+    http: HttpAddress = Field(Address("127.0.0.1", 8082), description="/healthz, /readyz and /metrics.")
+    heap: Size = Field(size("768MiB"), ge=256 * 2**20, le=256 * 2**30, description="Heap of the Spark driver's JVM.")
+
+
+class AdminConfig(Model):
+    http: HttpAddress = Field(Address("127.0.0.1", 8080), description="REST API, page, health and metrics.")
+
+
+class PipelineConfig(Model):
+    pipeline: str = Field(pattern=NAME_PATTERN, description="Name of the pipeline, part of topic names and Redis keys.")
+    source: PostgresSource = Field(description="Where changes come from.")
+    kafka: KafkaConfig = Field(description="The brokers of the raw topic.")
+    raw_topic: RawTopic = Field(RawTopic(), description="The log that every change goes through.")
+    redis: RedisConfig = Field(description="Where sinks acknowledge.")
+    sinks: Many[SinkConfig] = Field(min_length=1, max_length=64, description="Where changes go.")
+    transforms: Many[Transform] = Field(
+        (), max_length=100, description="Applied to every change, before the sink's own."
+    )
+    reader: ReaderConfig = Field(ReaderConfig(), description="The reader's own settings.")
+    processor: ProcessorConfig = Field(ProcessorConfig(), description="The processor's own settings.")
+    admin: AdminConfig = Field(AdminConfig(), description="The admin API's own settings.")
+    log: LogConfig = Field(LogConfig(), description="Logs of all services.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_names(cls, data: Any) -> Any:  # as it came from the file
+        name = data.get("pipeline") if isinstance(data, dict) else None
+        if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name, re.ASCII):
+            return data
+        identifier = "tidegate_" + name.replace("-", "_")
+        derived = {
+            ("raw_topic", "name"): f"tidegate.{name}.raw",
+            ("source", "slot", "name"): identifier,
+            ("source", "publication", "name"): identifier,
+        }
+        for path, value in derived.items():
+            data = _with_default(data, path, value)
+        return data
+
+    @property
+    def publication_names(self) -> tuple[str, ...]:
+        publication = self.source.publication
+        return (publication.name,) if publication.manage else publication.names
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return f"tidegate.{self.pipeline}.dlq"
+
+    @property
+    def schemas_topic(self) -> str:
+        return f"tidegate.{self.pipeline}.schemas"
+
+    @property
+    def required_sinks(self) -> tuple[str, ...]:
+        return tuple(sink.name for sink in self.sinks if sink.required)
+
+    def sink(self, name: str) -> SinkConfig:
+        return next(sink for sink in self.sinks if sink.name == name)
+
+
+def _with_default(data: dict[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:
+    """Fills an absent leaf. Whatever is not a mapping on the way is left for its own validator to refuse."""
+    head, *rest = path
+    inner = data.get(head)
+    if not rest:
+        return data if inner not in (None, "") else {**data, head: value}
+    if head in data and not isinstance(inner, dict):
+        return data
+    if head == "source" and inner is None:
+        return data
+    return {**data, head: _with_default(inner or {}, tuple(rest), value)}

@@ -1,0 +1,95 @@
+"""Where the changes go: one entry a sink, each with a lane of its own.
+
+Invariant: kinds of sinks and transforms are closed sets. A transform that nobody applies (a mask!) is refused, not
+ignored.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from tidegate.config.base import Many, Model
+from tidegate.config.problems import did_you_mean, refuse
+from tidegate.config.tables import TablePattern
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
+
+TRANSFORM_TYPES: frozenset[str] = frozenset()
+"""The verbs of the processor's transform registry."""
+
+
+class SinkType(StrEnum):
+    """The names of the processor's sink registry."""
+
+    KAFKA_TOPICS = "kafka_topics"
+
+
+class Trigger(StrEnum):
+    REALTIME = "realtime"
+    BATCH = "batch"
+
+
+class StartFrom(StrEnum):
+    NOW = "now"
+    EARLIEST = "earliest"
+    SNAPSHOT = "snapshot"
+
+
+class Operation(StrEnum):
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+    SNAPSHOT = "SNAPSHOT"
+    SCHEMA_CHANGE = "SCHEMA_CHANGE"
+
+
+def _known_transform(value: str) -> str:
+    if value not in TRANSFORM_TYPES:
+        raise refuse(
+            code="TRANSFORM_UNKNOWN",
+            reason="no transform has this name",
+            remedy=did_you_mean(value, TRANSFORM_TYPES) or "Remove it.",
+        )
+    return value
+
+
+class Route(Model):
+    tables: Many[TablePattern] = Field(min_length=1, max_length=1_000, description="`schema.table`, with `*`.")
+    operations: Many[Operation] = Field(
+        tuple(Operation), min_length=1, description="Operations that pass. Default: all of them."
+    )
+
+    def matches(self, schema: str, table: str, operation: str) -> bool:
+        return operation in self.operations and any(pattern.matches(schema, table) for pattern in self.tables)
+
+
+class Transform(Model):
+    type: Annotated[str, AfterValidator(_known_transform)] = Field(description="What is done to each change.")
+    options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of the transform.")
+
+
+class SinkConfig(Model):
+    name: str = Field(pattern=NAME_PATTERN, description="Unique in the file; names the lane, its cursor and its ack.")
+    type: SinkType = Field(description="The kind of sink.")
+    required: bool = Field(
+        True, description="The source forgets a change only when every required sink has it. false: best effort."
+    )
+    trigger: Trigger = Field(
+        Trigger.REALTIME, description="`realtime` delivers in milliseconds, `batch` in micro-batches."
+    )
+    start_from: StartFrom = Field(
+        StartFrom.EARLIEST,
+        alias="from",
+        description="Where a new sink begins: the log's beginning, its end, a snapshot.",
+    )
+    routes: Many[Route] = Field(
+        (), max_length=1_000, description="A change passes if any route takes it. Empty: everything passes."
+    )
+    transforms: Many[Transform] = Field((), max_length=100, description="After the transforms of the pipeline.")
+    # Kept as written: the processor's registry knows the model, the other services need none of it.
+    options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of this kind of sink.")
+
+    def takes(self, schema: str, table: str, operation: str) -> bool:
+        return not self.routes or any(route.matches(schema, table, operation) for route in self.routes)
