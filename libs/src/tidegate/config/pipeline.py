@@ -11,6 +11,7 @@ from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
 from tidegate.config.source import PostgresSource
+from tidegate.contracts import names
 
 
 class LogLevel(StrEnum):
@@ -67,7 +68,7 @@ class PipelineConfig(Model):
             return data
         identifier = "tidegate_" + name.replace("-", "_")
         derived = {
-            ("raw_topic", "name"): f"tidegate.{name}.raw",
+            ("raw_topic", "name"): names.raw_topic(name),
             ("source", "slot", "name"): identifier,
             ("source", "publication", "name"): identifier,
         }
@@ -79,14 +80,6 @@ class PipelineConfig(Model):
     def publication_names(self) -> tuple[str, ...]:
         publication = self.source.publication
         return (publication.name,) if publication.manage else publication.names
-
-    @property
-    def dead_letter_topic(self) -> str:
-        return f"tidegate.{self.pipeline}.dlq"
-
-    @property
-    def schemas_topic(self) -> str:
-        return f"tidegate.{self.pipeline}.schemas"
 
     @property
     def required_sinks(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from tidegate.config.base import Many, Model
 from tidegate.config.problems import did_you_mean, refuse
 from tidegate.config.tables import TablePattern
+from tidegate.events import Operation
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
@@ -34,15 +35,6 @@ class StartFrom(StrEnum):
     NOW = "now"
     EARLIEST = "earliest"
     SNAPSHOT = "snapshot"
-
-
-class Operation(StrEnum):
-    INSERT = "INSERT"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-    TRUNCATE = "TRUNCATE"
-    SNAPSHOT = "SNAPSHOT"
-    SCHEMA_CHANGE = "SCHEMA_CHANGE"
 
 
 def _known_transform(value: str) -> str:
