@@ -1,0 +1,96 @@
+"""What the framer hands to the publisher, and who stamps and numbers it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidegate.contracts.frame import FrameHeader, FrameKind, OpenTransaction, SchemaEntry, encode_frame
+from tidegate.contracts.generation import Generation
+from tidegate.lsn import Lsn
+from tidegate.position import Position
+
+Piece = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFrame:
+    """A frame as bytes, with what its acknowledgement will prove."""
+
+    data: bytes
+    seq: int
+    last: Position
+    safe_lsn: Lsn
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStamp:
+    """This run of the reader, as every frame of it says."""
+
+    generation: Generation
+    number: int
+    nonce: bytes
+    offset: int
+    """Raw offset of the epoch frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a frame stands in the stream, and what it counts."""
+
+    first: Position
+    last: Position
+    safe_lsn: Lsn
+    opened: OpenTransaction | None
+    changes: int = 0
+    messages: int = 0
+    part: int = 0
+    parts: int = 0
+
+
+class Sealer:
+    """Gives frames their seq, gapless within the epoch, and keeps them until they are taken."""
+
+    def __init__(self, stamp: EpochStamp, *, next_seq: int, safe_lsn: Lsn, wall_clock: Callable[[], int]) -> None:
+        self._stamp, self._wall_clock = stamp, wall_clock
+        self._next_seq = next_seq
+        self._sealed: list[SealedFrame] = []
+        self.safe_lsn = safe_lsn
+        """What the newest frame says."""
+        self.at = float("-inf")
+        """When the newest frame was sealed."""
+
+    def seal(
+        self,
+        kind: FrameKind,
+        now: float,
+        span: Span,
+        *,
+        schema: tuple[SchemaEntry, ...] = (),
+        body: Sequence[Piece] = (),
+        min_bytes: int = 0,
+    ) -> None:
+        header = FrameHeader(
+            kind=kind,
+            generation=self._stamp.generation,
+            epoch=self._stamp.number,
+            epoch_nonce=self._stamp.nonce,
+            epoch_offset=self._stamp.offset,
+            seq=self._next_seq,
+            first=span.first,
+            last=span.last,
+            safe_lsn=span.safe_lsn,
+            created=self._wall_clock(),
+            messages=span.messages,
+            changes=span.changes,
+            part=span.part,
+            parts=span.parts,
+            open_transaction=span.opened,
+        )
+        data = encode_frame(header, schema, (b"".join(body),), min_bytes=min_bytes)
+        self._sealed.append(SealedFrame(data, header.seq, span.last, span.safe_lsn, span.changes))
+        self._next_seq += 1
+        self.safe_lsn, self.at = span.safe_lsn, now
+
+    def take(self) -> list[SealedFrame]:
+        sealed, self._sealed = self._sealed, []
+        return sealed
