@@ -96,11 +96,7 @@ class Kafka(Server):
         return self._jvm("kafka.Kafka", str(self._settings), heap=HEAP, log=self.log, pid_file=self._pid_file)
 
     def answers(self) -> bool:
-        try:
-            with socket.create_connection((self.host, self.port), timeout=2) as connection:
-                return _listed_brokers(connection) > 0
-        except OSError:
-            return False
+        return broker_answers(self.host, self.port)
 
     @property
     def _settings(self) -> Path:
@@ -134,6 +130,15 @@ class Kafka(Server):
             folder=self.folder,
             death_signal=self.death_signal,
         )
+
+
+def broker_answers(host: str, port: int) -> bool:
+    """Whether a broker at this address takes work."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            return _listed_brokers(connection) > 0
+    except OSError:
+        return False
 
 
 def _new_cluster_id() -> str:
