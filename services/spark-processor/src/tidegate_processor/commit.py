@@ -1,0 +1,191 @@
+"""One lane's way from raw records to durable events and an ack.
+
+| state    | on records                                   | on stop, or on a newer incarnation      |
+| -------- | -------------------------------------------- | --------------------------------------- |
+| running  | take, decode, route, write; commit; then ack | commit what is written, ack: drained    |
+| drained  | left alone, the next incarnation reads them  | -                                       |
+
+The commit unit is the whole frame. The ack is written after the sink's commit has returned and never before; an ack
+that Redis does not take is only late, the next one says more. A frame without events writes nothing to the sink; its
+cursor is committed now and then, so that a restart does not read the idle hours again.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidegate.config.sinks import SinkConfig
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.dead_letter import FrameAddress
+from tidegate.contracts.frame import FrameKind
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING, Position
+from tidegate_processor.clock import from_postgres, unix_microseconds
+from tidegate_processor.dead_letters import dead_letter, operation_of
+from tidegate_processor.decode import Change, decode_changes, newest_commit_time, skip_partial_transaction
+from tidegate_processor.encodings.envelope import EventContext
+from tidegate_processor.ingest import Ingest, Taken
+from tidegate_processor.sinks.base import Sink
+
+_EVENTS_PER_COMMIT = 10_000
+_BYTES_PER_COMMIT = 16 * 2**20
+_IDLE_COMMIT_SECONDS = 10.0
+# The reader notices a hole by itself and begins a new epoch; this is how long that may take.
+_HOLE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Counters:
+    frames: int = 0
+    events: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    last_commit_time: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+
+class Delivery:
+    """Sans Spark and sans Redis: fed with records, it writes to its sink and says what may be acked."""
+
+    def __init__(self, pipeline: str, config: SinkConfig, sink: Sink, *, config_epoch: str, incarnation: int) -> None:
+        self.counters = Counters()
+        self._pipeline = pipeline
+        self._config = config
+        self._sink = sink
+        self._config_epoch = config_epoch
+        self._incarnation = incarnation
+        cursor = sink.open()
+        self.position: Position = cursor.position if cursor else BEGINNING
+        self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
+        self.ingest = Ingest(cursor)
+        self.topic_id = cursor.topic_id if cursor else ""
+        self._taken_offset = cursor.next_offset - 1 if cursor else -1
+        self._taken_seq = cursor.seq if cursor else 0
+        self._uncommitted_events = 0
+        self._uncommitted_bytes = 0
+        self._uncommitted_commit_times: list[int] = []
+        self._last_commit = time.monotonic()
+        self._hole_since: float | None = None
+
+    @property
+    def raw_offset(self) -> int:
+        return self._taken_offset
+
+    def feed(self, records: Iterable[tuple[int, bytes]]) -> None:
+        for offset, value in records:
+            for taken in self.ingest.feed(offset, value):
+                self._deliver(taken)
+                if self._uncommitted_events >= _EVENTS_PER_COMMIT or self._uncommitted_bytes >= _BYTES_PER_COMMIT:
+                    self.commit()
+        self._watch_hole()
+
+    def commit(self) -> None:
+        """After this, everything taken so far is durable, and may be acked."""
+        idle_long = time.monotonic() - self._last_commit > _IDLE_COMMIT_SECONDS
+        if self._uncommitted_events or (idle_long and self.ingest.generation):
+            self._sink.commit(self._cursor())
+            self._last_commit = time.monotonic()
+        now = unix_microseconds()
+        counters = self.counters
+        counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted_commit_times]
+        self._uncommitted_events = self._uncommitted_bytes = 0
+        self._uncommitted_commit_times.clear()
+
+    def ack(self) -> Ack | None:
+        """Of what is committed; only to be asked for right after `commit`."""
+        generation = self.ingest.generation
+        if generation is None or self._taken_offset < 0:
+            return None
+        return Ack(
+            sink=self._config.name,
+            generation=generation,
+            epoch=self.ingest.epoch,
+            topic_id=self.topic_id,
+            offset=self._taken_offset,
+            position=self.position,
+            safe_lsn=self.safe_lsn,
+            time=unix_microseconds(),
+        )
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def _deliver(self, taken: Taken) -> None:
+        frame, header = taken.frame, taken.frame.header
+        if taken.epoch is not None:
+            self.topic_id = taken.epoch.topic_id
+        if header.kind is FrameKind.WAL:
+            if self.position == BEGINNING:
+                self.position = skip_partial_transaction(frame) or BEGINNING
+            changes = (self._routed(change) for change in decode_changes(frame, self.position))
+            self._write([change for change in changes if change.shapes], taken)
+            commit_time = newest_commit_time(frame)
+            if commit_time is not None:
+                self.counters.last_commit_time = from_postgres(commit_time)
+                self._uncommitted_commit_times.append(self.counters.last_commit_time)
+        self.counters.frames += 1
+        self.position = max(self.position, header.last)
+        self.safe_lsn = max(self.safe_lsn, header.safe_lsn)
+        self._taken_offset, self._taken_seq = taken.offset, header.seq
+
+    def _routed(self, change: Change) -> Change:
+        """With the relations that this sink takes: none for a logical message, which moves the position only."""
+        operation = operation_of(change)
+        taken = tuple(s for s in change.shapes if self._config.takes(s.relation.schema, s.relation.name, operation))
+        return change if len(taken) == len(change.shapes) else replace(change, shapes=taken)
+
+    def _write(self, changes: Sequence[Change], taken: Taken) -> None:
+        if not changes:
+            return
+        header = taken.frame.header
+        generation = header.generation
+        context = EventContext(self._pipeline, generation.database, generation.system_identifier)
+        receipt = self._sink.write(changes, context)
+        if receipt.rejected:
+            address = FrameAddress(self.topic_id, taken.offset, header.epoch, header.seq)
+            now = unix_microseconds()
+            letters = [
+                dead_letter(
+                    rejected,
+                    pipeline=self._pipeline,
+                    lane=self._config.name,
+                    generation=generation.id,
+                    frame=address,
+                    now=now,
+                )
+                for rejected in receipt.rejected
+            ]
+            self._sink.write_dead_letters(letters)
+            self.counters.dead_letters += len(letters)
+        self.counters.events += receipt.events
+        self.counters.bytes += receipt.bytes
+        self._uncommitted_events += receipt.events + len(receipt.rejected)
+        self._uncommitted_bytes += receipt.bytes
+
+    def _cursor(self) -> Cursor:
+        return Cursor(
+            generation=self.ingest.generation or "",
+            topic_id=self.topic_id,
+            epoch=self.ingest.epoch,
+            epoch_nonce=self.ingest.epoch_nonce.hex(),
+            seq=self._taken_seq,
+            next_offset=self._taken_offset + 1,
+            position=self.position,
+            safe_lsn=self.safe_lsn,
+            config_epoch=self._config_epoch,
+            incarnation=self._incarnation,
+        )
+
+    def _watch_hole(self) -> None:
+        if self.ingest.hole_at is None:
+            self._hole_since = None
+            return
+        self._hole_since = self._hole_since or time.monotonic()
+        if time.monotonic() - self._hole_since > _HOLE_SECONDS:
+            raise StreamError(
+                f"frames are missing before raw offset {self.ingest.hole_at}, and no new epoch has begun",
+                code="RAW_TOPIC_HOLE",
+                remedy="Restart the reader: its next epoch voids what stands behind the hole and sends it again.",
+            )

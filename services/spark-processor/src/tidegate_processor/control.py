@@ -1,0 +1,115 @@
+"""A lane's line to Redis: its ack, its status, what the driver asks of it.
+
+Redis away is no reason to stop delivering: acks and statuses then come late, and the newest says everything. Only an
+ack that is refused as foreign stops the lane, because then it has read frames that are void.
+"""
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from tidegate.checkpoint.redis_store import write_ack
+from tidegate.checkpoint.store import AckOutcome
+from tidegate.contracts import names
+from tidegate.contracts.ack import Ack, encode_position
+from tidegate.contracts.control import LaneControl, decode_control
+from tidegate.contracts.status import Failure, LaneStatus, State
+from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
+from tidegate.observability import logs
+from tidegate_processor.clock import unix_microseconds
+
+if TYPE_CHECKING:
+    from tidegate_processor.commit import Delivery
+    from tidegate_processor.stage import StageSettings
+
+_log = logs.get("lane.control")
+
+
+class LaneLink:
+    def __init__(self, client: redis.Redis, pipeline: str, settings: "StageSettings") -> None:
+        self._client = client
+        self._pipeline = pipeline
+        self._settings = settings
+        self._started = unix_microseconds()
+        self._acked: Ack | None = None
+        self._last = self._status(State.STARTING)
+
+    def acknowledge(self, ack: Ack | None) -> None:
+        known = self._acked
+        if ack is None or (known and (ack.position, ack.safe_lsn, ack.offset) == _place(known)):
+            return
+        try:
+            outcome = write_ack(self._client, self._pipeline, ack)
+        except TransientError as error:
+            _log.failure("ack_late", error, sink=ack.sink)
+            return
+        if outcome is AckOutcome.FOREIGN:
+            raise StreamError(
+                f"{ack.sink} claims more than a newer epoch has acked",
+                code="ACK_REFUSED",
+                remedy="The lane has read frames that are void. Restart it; report this with the log lines before it.",
+            )
+        self._acked = ack
+
+    def report(self, state: State, delivery: "Delivery") -> None:
+        counters = delivery.counters
+        latencies = sorted(counters.latencies)
+        counters.latencies.clear()
+        self._last = self._status(
+            state,
+            generation=delivery.ingest.generation or "",
+            epoch=delivery.ingest.epoch,
+            raw_offset=delivery.raw_offset,
+            position=encode_position(delivery.position),
+            safe_lsn=delivery.safe_lsn,
+            frames=counters.frames,
+            events=counters.events,
+            dead_letters=counters.dead_letters,
+            bytes=counters.bytes,
+            last_commit_time=counters.last_commit_time,
+            latency_p50_seconds=_quantile(latencies, 0.5) if latencies else self._last.latency_p50_seconds,
+            latency_p99_seconds=_quantile(latencies, 0.99) if latencies else self._last.latency_p99_seconds,
+        )
+        self._publish()
+
+    def fail(self, error: TidegateError) -> None:
+        failure = Failure(type(error).__name__, error.code, error.message, error.remedy)
+        self._last = replace(self._last, state=State.FAILED, failure=failure, time=unix_microseconds())
+        self._publish()
+
+    def control(self) -> LaneControl | None:
+        try:
+            value = self._client.get(names.lane_control_key(self._pipeline, self._settings.sink))
+            return decode_control(value) if isinstance(value, bytes) else None
+        except (redis.RedisError, DecodeError) as error:
+            _log.failure("control_unreadable", error, sink=self._settings.sink)
+            return None
+
+    def _publish(self) -> None:
+        try:
+            self._client.set(names.lane_status_key(self._pipeline, self._settings.sink), self._last.encode())
+        except redis.RedisError as error:
+            _log.failure("status_late", error, sink=self._settings.sink)
+
+    def _status(self, state: State, **fields: Any) -> LaneStatus:
+        return LaneStatus(
+            pipeline=self._pipeline,
+            sink=self._settings.sink,
+            incarnation=self._settings.incarnation,
+            config_epoch=self._settings.config_epoch,
+            state=state,
+            pid=os.getpid(),
+            time=unix_microseconds(),
+            started=self._started,
+            **fields,
+        )
+
+
+def _place(ack: Ack) -> tuple[object, ...]:
+    return (ack.position, ack.safe_lsn, ack.offset)
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

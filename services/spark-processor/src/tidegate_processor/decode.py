@@ -1,0 +1,112 @@
+"""Frames to changes: each row operation with the transaction it belongs to and its place in it.
+
+A frame decodes alone: its schema section describes every relation its changes need, and its header says which
+transaction was open when it began. Shapes are shared between frames, so that what is planned once a shape is kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tidegate.contracts.frame import Frame, SchemaRole, body_messages
+from tidegate.errors import DecodeError
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.messages import Begin, Commit, Delete, Insert, LogicalMessage, Relation, Truncate, Type, Update
+from tidegate.position import MAX_ORDINAL, Position
+
+# More shapes than this are live only on sources with very many tables; then the oldest are decoded anew.
+_SHAPES_KEPT = 4096
+
+RowMessage = Insert | Update | Delete | Truncate | LogicalMessage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """One version of one relation. Compared by identity: equal bytes give the same object."""
+
+    relation: Relation
+    types: Mapping[int, Type]
+    source: tuple[bytes, ...]
+    """The messages it was made from, for a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    message: RowMessage
+    shapes: tuple[Shape, ...]
+    """The one relation of a row; every listed relation of a truncate; none for a logical message."""
+    transaction: Begin
+    ordinal: int
+    lsn: Lsn
+    raw: bytes
+
+    @property
+    def position(self) -> Position:
+        return Position(self.transaction.commit_lsn, self.ordinal)
+
+
+def decode_changes(frame: Frame, after: Position) -> Iterator[Change]:
+    """The changes above `after`: what lies at or below it was delivered before."""
+    shapes = _shapes(frame)
+    opened = frame.header.open_transaction
+    transaction = Begin(opened.commit_lsn, opened.commit_time, opened.xid) if opened else None
+    ordinal = opened.next_ordinal if opened else 0
+    for lsn, raw in body_messages(frame):
+        message = decode_message(raw)
+        if isinstance(message, Begin):
+            transaction, ordinal = message, 0
+        elif isinstance(message, Commit):
+            transaction = None
+        elif isinstance(message, RowMessage):
+            if transaction is None:
+                raise DecodeError("a change outside a transaction", code="DECODE_ORDER")
+            if (transaction.commit_lsn, ordinal) > after:
+                yield Change(message, _shapes_of(message, shapes), transaction, ordinal, lsn, raw)
+            ordinal += 1
+
+
+def skip_partial_transaction(frame: Frame) -> Position | None:
+    """A lane without a past can't deliver half a transaction: it begins with the first one that is complete."""
+    opened = frame.header.open_transaction
+    return Position(opened.commit_lsn, MAX_ORDINAL) if opened and opened.next_ordinal > 0 else None
+
+
+def newest_commit_time(frame: Frame) -> int | None:
+    """Commit time (PostgreSQL microseconds) of the frame's last transaction that has a change in it."""
+    opened = frame.header.open_transaction
+    newest = opened.commit_time if opened else None
+    for _, raw in body_messages(frame):
+        if raw[:1] == b"B":
+            message = decode_message(raw)
+            newest = message.commit_time if isinstance(message, Begin) else newest
+    return newest if frame.header.changes else None
+
+
+def _shapes(frame: Frame) -> dict[int, Shape]:
+    messages = tuple(entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT)
+    types = tuple(raw for raw in messages if raw[:1] == b"Y")
+    shapes = (_shape(raw, types) for raw in messages if raw[:1] == b"R")
+    return {shape.relation.relation_id: shape for shape in shapes}
+
+
+@lru_cache(maxsize=_SHAPES_KEPT)
+def _shape(relation: bytes, types: tuple[bytes, ...]) -> Shape:
+    decoded = decode_message(relation)
+    described = [decode_message(raw) for raw in types]
+    if not isinstance(decoded, Relation):
+        raise DecodeError("the schema section holds something else than relations and types", code="FRAME_SCHEMA")
+    named = {message.type_oid: message for message in described if isinstance(message, Type)}
+    return Shape(decoded, named, (relation, *types))
+
+
+def _shapes_of(message: RowMessage, shapes: Mapping[int, Shape]) -> tuple[Shape, ...]:
+    if isinstance(message, LogicalMessage):
+        return ()
+    ids = message.relation_ids if isinstance(message, Truncate) else (message.relation_id,)
+    try:
+        return tuple(shapes[relation_id] for relation_id in ids)
+    except KeyError as error:
+        raise DecodeError(
+            f"a change of relation {error.args[0]}, which the frame does not describe", code="RELATION_UNKNOWN"
+        ) from None

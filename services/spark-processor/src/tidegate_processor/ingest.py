@@ -1,0 +1,118 @@
+"""Judges every raw record before anything else looks at it: is it whole, ours, valid in its epoch, next in line?
+
+| what arrives                                   | verdict                                                        |
+| ---------------------------------------------- | -------------------------------------------------------------- |
+| offset below the cursor                        | seen: dropped                                                   |
+| offset beyond the next one                     | LOST: the log does not reach back to the cursor                 |
+| another generation                             | LOST: positions do not compare                                  |
+| epoch frame, number above the current          | that epoch begins; parts that wait are void                     |
+| epoch frame, number not above the current      | void: its writer lost the slot and exits                        |
+| frame of a lower epoch, or of another nonce    | void                                                            |
+| frame of the current epoch, seq as expected    | taken                                                           |
+| frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins  |
+| frame of a higher epoch that never began here  | a hole likewise                                                 |
+
+A lane without a past believes the first frame it sees. Nothing behind a hole is delivered or acked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.epoch import EpochRecord, decode_epoch
+from tidegate.contracts.frame import Frame, FrameKind, decode_frame
+from tidegate.errors import StreamError
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A frame to be delivered; parts arrive here re-joined, under the offset and seq of their last."""
+
+    offset: int
+    frame: Frame
+    epoch: EpochRecord | None = None
+
+
+class Ingest:
+    def __init__(self, cursor: Cursor | None) -> None:
+        self.generation = cursor.generation if cursor else None
+        self.next_offset = cursor.next_offset if cursor else None
+        self.epoch = cursor.epoch if cursor else 0
+        self.epoch_nonce = bytes.fromhex(cursor.epoch_nonce) if cursor else b""
+        self.seq = cursor.seq if cursor else -1
+        self.void_frames = 0
+        self.hole_at: int | None = None
+        """Raw offset of the first frame behind a hole that no epoch frame has voided yet."""
+        self._parts: list[Frame] = []
+
+    def feed(self, offset: int, value: bytes) -> Iterator[Taken]:
+        if self.next_offset is not None and offset < self.next_offset:
+            return
+        if self.next_offset is not None and offset > self.next_offset:
+            raise StreamError(
+                f"the raw topic begins at offset {offset}, the lane stands at {self.next_offset}",
+                code="RAW_TOPIC_TRIMMED",
+                remedy="The frames between are gone. Take a new snapshot for this sink, or rewind it to what is left.",
+            )
+        frame = decode_frame(value)
+        self.next_offset = offset + 1
+        if frame.header.kind is FrameKind.EPOCH:
+            yield from self._begin_epoch(offset, frame)
+        elif self._is_next(offset, frame):
+            yield from self._join(offset, frame)
+
+    def _begin_epoch(self, offset: int, frame: Frame) -> Iterator[Taken]:
+        header = frame.header
+        if self.generation is not None and header.epoch <= self.epoch:
+            self.void_frames += 1
+            return
+        self._check_generation(frame)
+        self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq
+        self.hole_at = None
+        self._parts.clear()
+        yield Taken(offset, frame, decode_epoch(frame.body))
+
+    def _is_next(self, offset: int, frame: Frame) -> bool:
+        header = frame.header
+        if self.generation is None:
+            self._check_generation(frame)
+            self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq - 1
+        if header.epoch < self.epoch or (header.epoch == self.epoch and header.epoch_nonce != self.epoch_nonce):
+            self.void_frames += 1
+            return False
+        self._check_generation(frame)
+        if header.epoch > self.epoch or header.seq != self.seq + 1 or self.hole_at is not None:
+            self.hole_at = offset if self.hole_at is None else self.hole_at
+            self.void_frames += 1
+            return False
+        self.seq = header.seq
+        return True
+
+    def _check_generation(self, frame: Frame) -> None:
+        found = frame.header.generation.id
+        if self.generation is None:
+            self.generation = found
+        elif found != self.generation:
+            raise StreamError(
+                "the raw topic goes on with another generation: the slot was re-created or the cluster was changed",
+                code="GENERATION_CHANGED",
+                remedy="Positions of the two do not compare. Take a new snapshot for this sink.",
+            )
+
+    def _join(self, offset: int, frame: Frame) -> Iterator[Taken]:
+        header = frame.header
+        if header.parts == 0:
+            yield Taken(offset, frame)
+            return
+        if header.part != len(self._parts) + 1:
+            raise StreamError(
+                f"part {header.part} of {header.parts} came after {len(self._parts)} parts",
+                code="PARTS_OUT_OF_ORDER",
+                remedy="The frame's writer broke the format. Report this with the raw offset in the log.",
+            )
+        self._parts.append(frame)
+        if header.part == header.parts:
+            body = b"".join(part.body for part in self._parts)
+            schema = self._parts[0].schema
+            self._parts.clear()
+            yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))

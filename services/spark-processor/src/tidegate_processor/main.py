@@ -1,0 +1,50 @@
+"""`tidegate-processor --config pipeline.yaml`: loads, runs, and says by its exit code what should happen next."""
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+from tidegate.config.load import load_pipeline
+from tidegate.errors import ConfigError, ExitCode, classify
+from tidegate.observability import logs
+from tidegate_processor.pipeline import run
+from tidegate_processor.sinks.registry import OPTIONS
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    logs.configure("processor")
+    log = logs.get("processor")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = load_pipeline(options.config, options.set, option_models=OPTIONS)
+        logs.configure("processor", config.pipeline, level=config.log.level, style=config.log.format)
+        return run(config, stop)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        log.failure("processor_failed", error)
+        return classify(error).exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidegate-processor",
+        description="One Spark lane per sink: verifies, decodes, routes, encodes, writes and acks raw frames.",
+        epilog=f"Exit codes: {ExitCode.CLEAN} clean, {ExitCode.RETRY} restart me, "
+        f"{ExitCode.CONFIGURATION} configuration, {ExitCode.LOST} a person must decide.",
+    )
+    parser.add_argument("--config", required=True, metavar="FILE", help="the pipeline's YAML file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", help="overrides one setting, e.g. log.level=debug"
+    )
+    return parser

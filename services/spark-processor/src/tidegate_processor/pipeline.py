@@ -1,0 +1,110 @@
+"""The processor, top to bottom: one Spark session, one lane a sink, a watch over all of them.
+
+Spark's Kafka source ─▶ stage.py: ingest → decode → route → encode → write → commit ─▶ ack
+                                   (in the Python worker, one a lane; see stage.py and commit.py)
+"""
+
+import threading
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.error import KafkaError
+
+from tidegate.checkpoint.connect import connect
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts import names
+from tidegate.contracts.status import State
+from tidegate.errors import ExitCode
+from tidegate.observability import logs
+from tidegate.observability.health import Health
+from tidegate.observability.http import serving_in_thread
+from tidegate_processor.kafka_clients import librdkafka_settings
+from tidegate_processor.lane import Lane, LaneState
+from tidegate_processor.metrics import ProcessorMetrics
+from tidegate_processor.spark.session import open_session
+
+_TICK_SECONDS = 0.2
+_CALL_SECONDS = 5.0
+
+_log = logs.get("processor")
+
+
+def run(config: PipelineConfig, stop: threading.Event) -> ExitCode:
+    sinks = [sink.name for sink in config.sinks]
+    health, metrics = Health(sinks), ProcessorMetrics(sinks)
+    for sink in sinks:
+        health.down(sink, "starting")
+    http = config.processor.http
+    with serving_in_thread(http.host, http.port, health, metrics.all.exposition):
+        session = open_session(config)
+        _log.info("session_open", spark=session.version)
+        lanes = [Lane(session, config, sink, connect(config.redis)) for sink in sinks]
+        try:
+            _watch(config, lanes, health, metrics, stop)
+        finally:
+            _stop(lanes)
+            session.stop()
+    lost = [lane for lane in lanes if lane.failure and lane.state is LaneState.LOST]
+    return ExitCode.LOST if lost else ExitCode.CLEAN
+
+
+def _watch(
+    config: PipelineConfig, lanes: Sequence[Lane], health: Health, metrics: ProcessorMetrics, stop: threading.Event
+) -> None:
+    topics = _Topics(config)
+    while not stop.wait(_TICK_SECONDS):
+        for lane in lanes:
+            lane.tick(raw_topic_exists=topics.are_ready)
+            _tell(lane, health)
+        metrics.observe(lanes)
+        if all(lane.state is LaneState.LOST for lane in lanes):
+            return
+
+
+def _stop(lanes: Sequence[Lane]) -> None:
+    for lane in lanes:
+        lane.begin_stop()
+    for lane in lanes:
+        lane.finish_stop()
+    _log.info("lanes_stopped")
+
+
+def _tell(lane: Lane, health: Health) -> None:
+    status = lane.status
+    if lane.failure is not None:
+        health.down(lane.sink, f"{lane.failure.code}: {lane.failure.message}")
+    elif status is not None and status.state is State.RUNNING:
+        health.up(lane.sink)
+    else:
+        health.down(lane.sink, "starting")
+
+
+class _Topics:
+    """The raw topic is the reader's to create; lanes wait for it. The scratch topic is ours."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._admin = AdminClient(librdkafka_settings(config.kafka))
+        self._raw = config.raw_topic.name
+        self._scratch = names.scratch_topic(config.pipeline)
+        self._ready = False
+
+    def are_ready(self) -> bool:
+        if self._ready:
+            return True
+        try:
+            if self._raw not in self._admin.list_topics(timeout=_CALL_SECONDS).topics:
+                return False
+            self._create_scratch()
+        except KafkaException as error:
+            _log.failure("brokers_unreachable", error)
+            return False
+        self._ready = True
+        return True
+
+    def _create_scratch(self) -> None:
+        try:
+            self._admin.create_topics([NewTopic(self._scratch, 1, -1)])[self._scratch].result(_CALL_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise

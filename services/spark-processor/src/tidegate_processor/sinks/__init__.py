@@ -1,0 +1,1 @@
+"""The destinations: one folder each, all of one shape (`base.py` is the contract)."""

@@ -1,0 +1,31 @@
+"""Options of the `kafka_topics` sink."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tidegate.config.base import Model
+from tidegate.config.kafka import Compression
+from tidegate.config.problems import refuse
+from tidegate.errors import ConfigError
+from tidegate_processor.encodings.topics import DEFAULT_TEMPLATE, check_template
+
+
+def _template(value: str) -> str:
+    try:
+        check_template(value)
+    except ConfigError as error:
+        raise refuse(code=error.code, reason=error.message, remedy=error.remedy) from error
+    return value
+
+
+class KafkaTopicsOptions(Model):
+    topic: Annotated[str, AfterValidator(_template)] = Field(
+        DEFAULT_TEMPLATE, min_length=1, max_length=249, description="Name of a table's topic."
+    )
+    partitions: int = Field(1, ge=1, le=10_000, description="Partitions of a topic that this sink creates.")
+    replication_factor: int = Field(1, ge=1, le=15, description="Copies of a topic that this sink creates.")
+    topic_config: dict[str, str] = Field(
+        default_factory=dict, description="Settings of a topic that this sink creates, as Kafka names them."
+    )
+    compression: Compression = Field(Compression.LZ4, description="Of the events.")

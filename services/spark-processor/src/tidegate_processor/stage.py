@@ -1,0 +1,174 @@
+"""The stage in Spark's Python worker: a reading thread hands records on, a writing thread delivers and acks them.
+
+Spark ──records──▶ reading thread ──bounded queue──▶ writing thread ──▶ sink, then ack
+
+The end of input is no end of the lane: at a batch's seam Spark calls again, perhaps in another worker. What a lane
+needs between two calls is kept in one holder a worker, the only state of this module. A failure can't be raised to
+Spark, which would notice it when the batch ends, in an hour: it is recorded in the lane's status, then the worker
+exits.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import redis
+
+from tidegate.checkpoint.connect import connect
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.control import Command
+from tidegate.contracts.status import State
+from tidegate.errors import TidegateError, TransientError, classify
+from tidegate.observability import logs
+from tidegate_processor.commit import Delivery
+from tidegate_processor.control import LaneLink
+from tidegate_processor.sinks.registry import make_sink
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Frames that wait between the threads: enough to keep both busy, few enough to bound the memory.
+_QUEUED_FRAMES = 64
+_CONTROL_SECONDS = 0.25
+_REPORT_SECONDS = 1.0
+
+Record = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """Everything the worker is given. Secrets are references in the configuration, read where they are needed."""
+
+    config: PipelineConfig
+    sink: str
+    config_epoch: str
+    incarnation: int
+    log_style: str = "json"
+
+
+def run_stage(settings: StageSettings, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+    stage = _held(settings)
+    stage.run(batches)
+    return iter(())
+
+
+class Stage:
+    def __init__(self, settings: StageSettings) -> None:
+        self.settings = settings
+        config = settings.config
+        logs.configure("processor", config.pipeline, level=config.log.level, style=settings.log_style)
+        self._log = logs.get(f"lane.{settings.sink}")
+        self._redis = connect(config.redis)
+        self._link = LaneLink(self._redis, config.pipeline, settings)
+        self._queue: queue.Queue[Record | None] = queue.Queue(_QUEUED_FRAMES)
+        self._state = State.STARTING
+        self._delivery: Delivery | None = None
+
+    def run(self, batches: "Iterator[pyarrow.RecordBatch]") -> None:
+        writer = threading.Thread(target=self._write_or_die, name=f"lane {self.settings.sink}")
+        writer.start()
+        for batch in batches:
+            for record in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True):
+                self._queue.put(record)
+        self._queue.put(None)
+        writer.join()
+
+    def close(self) -> None:
+        if self._delivery is not None:
+            self._delivery.close()
+            self._delivery = None
+
+    def _write_or_die(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:  # noqa: BLE001 - the edge of the worker: everything ends here, recorded
+            self._die(classify(error), error)
+
+    def _write(self) -> None:
+        delivery = self._opened()
+        report_at = control_at = 0.0
+        ended = False
+        while not ended:
+            records, ended = self._take()
+            if self._state is State.RUNNING and records:
+                delivery.feed(records)
+            now = time.monotonic()
+            if now >= control_at or ended:
+                self._obey()
+                control_at = now + _CONTROL_SECONDS
+            if self._state is not State.DRAINED:
+                delivery.commit()
+                self._link.acknowledge(delivery.ack())
+            if self._state is State.DRAINING:
+                self._state = State.DRAINED
+                report_at = 0.0
+            if now >= report_at or ended:
+                self._link.report(self._state, delivery)
+                report_at = now + _REPORT_SECONDS
+
+    def _opened(self) -> Delivery:
+        if self._delivery is None:
+            settings = self.settings
+            config = settings.config.sink(settings.sink)
+            self._delivery = Delivery(
+                settings.config.pipeline,
+                config,
+                make_sink(settings.config, config),
+                config_epoch=settings.config_epoch,
+                incarnation=settings.incarnation,
+            )
+            self._state = State.RUNNING
+            self._log.info("lane_opened", position=self._delivery.position, incarnation=settings.incarnation)
+        return self._delivery
+
+    def _take(self) -> tuple[list[Record], bool]:
+        """All records that wait, at least one unless none comes within the control interval."""
+        records: list[Record] = []
+        try:
+            record = self._queue.get(timeout=_CONTROL_SECONDS)
+            while record is not None:
+                records.append(record)
+                record = self._queue.get_nowait()
+        except queue.Empty:
+            return records, False
+        return records, True
+
+    def _obey(self) -> None:
+        control = self._link.control()
+        if control is None:
+            return
+        if control.incarnation > self.settings.incarnation:
+            raise TransientError(
+                f"incarnation {self.settings.incarnation} was superseded by {control.incarnation}",
+                code="LANE_SUPERSEDED",
+                remedy="Nothing: the newer one goes on from the committed cursor.",
+            )
+        if control.command is Command.STOP and self._state is State.RUNNING:
+            self._state = State.DRAINING
+
+    def _die(self, error: TidegateError, cause: BaseException) -> None:
+        self._log.failure("lane_failed", cause)
+        try:
+            self._link.fail(error)
+            self.close()
+        except (TidegateError, redis.RedisError) as secondary:
+            self._log.failure("lane_failure_not_recorded", secondary)
+        finally:
+            os._exit(error.exit_code)
+
+
+_held_stages: list[Stage] = []
+
+
+def _held(settings: StageSettings) -> Stage:
+    """The stage of this lane and incarnation, kept from the last batch; a worker holds one lane at a time."""
+    if _held_stages and _held_stages[0].settings == settings:
+        return _held_stages[0]
+    while _held_stages:
+        _held_stages.pop().close()
+    _held_stages.append(Stage(settings))
+    return _held_stages[0]
