@@ -53,8 +53,7 @@ def download(wanted: Wanted, received: Received = lambda _bytes: None) -> None:
                 raise TransientError(
                     f"cannot fetch {wanted.url}: {error}",
                     code="DOWNLOAD_FAILED",
-                    remedy="Check the network and run again: it goes on where it stopped. "
-                    "Another repository can be named in TIDEGATE_MAVEN_URL.",
+                    remedy="Check the network and run again: it goes on where it stopped.",
                 ) from error
     _accept(wanted, part)
 

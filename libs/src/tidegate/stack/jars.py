@@ -100,7 +100,8 @@ def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.1f}"
 
 
-def _fetch_aloud(jar_set: str) -> None:
+def fetch_aloud(jar_set: str) -> None:
+    """As `ensure`, with the progress printed."""
     missing = [jar for jar in wanted_jars(jar_set) if not jar.is_there]
     paths = ensure(jar_set, _Report(jar_set, sum(jar.size for jar in missing)))
     print(f"jars {jar_set}: {len(paths)} files in {cache_root() / 'jars'}", flush=True)
@@ -118,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
             return ConfigError.exit_code
     try:
         for jar_set in chosen:
-            _fetch_aloud(jar_set)
+            fetch_aloud(jar_set)
     except TidegateError as error:
         print(f"{error}\n{error.remedy}", file=sys.stderr)
         return error.exit_code
