@@ -11,9 +11,6 @@ from typing import Final, TypeAlias
 
 from tidegate.lsn import Lsn
 
-POSTGRES_EPOCH_UNIX_US: Final = 946_684_800_000_000
-"""2000-01-01 00:00 UTC in Unix microseconds."""
-
 KEY_COLUMN: Final = 1
 """Column flag: part of the replica identity."""
 

@@ -1,0 +1,61 @@
+"""PostgreSQL's array text to nested JSON arrays (manual 8.15.6, "Array Input and Output Syntax").
+
+Invariant: the result is a well-formed JSON array, or None (lower bounds other than 1, or no array's text): the caller
+then keeps the text.
+"""
+
+import re
+from collections.abc import Callable
+
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+
+
+def _tokens(delimiter: bytes) -> re.Pattern[bytes]:
+    mark = re.escape(delimiter)
+    return re.compile(rb'[{}]|(?P<next>%b)|"(?P<quoted>(?:[^"\\]|\\.)*)"|[^{}"\\%b]+' % (mark, mark), re.DOTALL)
+
+
+_BY_DELIMITER = {delimiter: _tokens(delimiter) for delimiter in (b",", b";")}
+
+
+def array_json(array: bytes, element: Callable[[bytes], bytes], delimiter: bytes) -> bytes | None:
+    """An unquoted NULL is null; every other element goes through `element`."""
+    match = _BY_DELIMITER[delimiter].match
+    parts: list[bytes] = []
+    depth = at = 0
+    closed = True  # whether a comma or the end of a dimension may follow
+    while at < len(array):
+        token = match(array, at)
+        if token is None or (at and depth == 0):
+            return None
+        at = token.end()
+        found = token.group()
+        if found == b"{":
+            if at > 1 and closed:
+                return None
+            parts.append(b"[")
+            depth += 1
+            closed = False
+        elif found == b"}":
+            if not closed and parts[-1:] != [b"["]:
+                return None
+            parts.append(b"]")
+            depth -= 1
+            closed = True
+        elif depth == 0 or (token.lastgroup == "next") is not closed:
+            return None
+        elif closed:
+            parts.append(b",")
+            closed = False
+        else:
+            parts.append(_element(token, element))
+            closed = True
+    return b"".join(parts) if parts and depth == 0 else None
+
+
+def _element(token: re.Match[bytes], element: Callable[[bytes], bytes]) -> bytes:
+    quoted: bytes | None = token["quoted"]
+    if quoted is not None:
+        return element(_ESCAPED.sub(rb"\1", quoted))
+    plain = token.group()
+    return b"null" if plain == b"NULL" else element(plain)
