@@ -117,16 +117,16 @@ def parse_address(value: object) -> Address:
 
 
 def _size_or_bytes(value: object) -> int:
-    return parse_size(value) if not isinstance(value, _Bytes) else value
+    return parse_size(value) if not isinstance(value, Bytes) else value
 
 
-class _Bytes(int):
+class Bytes(int):
     """A default written in code: there the unit is the type."""
 
 
 def size(text: str) -> int:
     """A size as a default of a field, in the words of the file."""
-    return _Bytes(parse_size(text))
+    return Bytes(parse_size(text))
 
 
 Duration = Annotated[

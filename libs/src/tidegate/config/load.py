@@ -230,6 +230,7 @@ def _refused(problems: list[Problem]) -> ConfigError:
     count = "one problem" if len(ordered) == 1 else f"{len(ordered)} problems"
     return ConfigError(
         f"the configuration is refused: {count}",
+        code="CONFIG_INVALID",
         remedy="Mend what is listed; docs/reference/configuration.md describes every field.",
         problems=ordered,
     )

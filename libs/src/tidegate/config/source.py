@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tidegate.config.base import Duration, Many, Model
 from tidegate.config.problems import refuse
@@ -149,12 +149,18 @@ class Heartbeat(Model):
     )
 
 
+def _dsn_may_stand_for_fields(schema: dict[str, Any]) -> None:
+    schema["required"] = [name for name in schema["required"] if name not in _DSN_FIELDS]
+
+
 class PostgresSource(Model):
+    model_config = ConfigDict(json_schema_extra=_dsn_may_stand_for_fields)
+
     type: Literal["postgres"] = Field("postgres", description="The kind of source.")
-    host: str = Field(pattern=_HOST, description="Host name, address, or the folder of a Unix socket.")
+    host: str = Field(pattern=_HOST, description="Host name, address, or the folder of a Unix socket. This or `dsn`.")
     port: int = Field(5432, ge=1, le=65_535, description="Port.")
-    database: PostgresName = Field(description="Database. A slot sees the changes of one database.")
-    user: PostgresName = Field(description="Role with REPLICATION.")
+    database: PostgresName = Field(description="Database: a slot sees the changes of one. This or `dsn`.")
+    user: PostgresName = Field(description="Role with REPLICATION. This or `dsn`.")
     dsn: str | None = Field(
         None, description="`postgresql://user@host:5432/database` in place of host, port, database and user."
     )

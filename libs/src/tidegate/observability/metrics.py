@@ -97,6 +97,8 @@ class Metrics:
 
     def __init__(self, service: str) -> None:
         self._service = service
+        # The client's _created series are declared by nobody.
+        prometheus.disable_created_metrics()
         self._registry = CollectorRegistry()
         self._metrics: list[_Metric] = []
         ProcessCollector(registry=self._registry)

@@ -1,0 +1,1 @@
+"""The generated pages: one module each, with `PATH` and `render(root)`."""
