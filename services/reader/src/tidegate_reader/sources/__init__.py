@@ -1,0 +1,1 @@
+"""Where changes come from: one folder a source."""

@@ -1,0 +1,1 @@
+"""PostgreSQL's logical replication, read with libpq: preflight → publications → slots → stream."""

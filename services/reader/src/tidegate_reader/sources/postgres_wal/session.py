@@ -1,0 +1,105 @@
+"""How every connection to the source is made, and the second one, for questions beside the stream.
+
+Invariant: what a value's text looks like never depends on the settings of role, database or server: the session pins
+them, as PostgreSQL's own receiver does.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from tidegate.config.source import PostgresSource
+from tidegate.errors import TidegateError, TransientError
+from tidegate_reader.sources.postgres_wal.failures import refused_command, refused_connection
+
+QUERY_SECONDS = 15.0
+WAL_SENDER_TIMEOUT_SECONDS = 60
+_PINS = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "3",
+    "TimeZone": "UTC",
+    "bytea_output": "hex",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+
+
+def replication_conninfo(source: PostgresSource, application: str) -> str:
+    timeout = {"wal_sender_timeout": f"{WAL_SENDER_TIMEOUT_SECONDS}s"}
+    return _conninfo(source, application, _PINS | timeout, replication="database")
+
+
+class SideConnection:
+    """Autocommit, one query at a time; a connection that failed is not used again."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, source: PostgresSource, application: str) -> "SideConnection":
+        try:
+            async with asyncio.timeout(QUERY_SECONDS):
+                return cls(
+                    await psycopg.AsyncConnection.connect(_conninfo(source, application, _PINS), autocommit=True)
+                )
+        except psycopg.OperationalError as error:
+            raise refused_connection(str(error)) from error
+        except TimeoutError:
+            raise refused_connection("no answer in time") from None
+
+    async def fetch(
+        self, query: LiteralString | sql.Composed, parameters: Sequence[object] = ()
+    ) -> list[tuple[Any, ...]]:
+        try:
+            async with self._lock, asyncio.timeout(QUERY_SECONDS):
+                cursor = await self._connection.execute(query, parameters or None)
+                return await cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise _failed(error) from error
+        except TimeoutError:
+            raise TransientError(
+                "PostgreSQL did not answer a query in time", code="SOURCE_TIMEOUT", remedy="The reader tries again."
+            ) from None
+
+    async def run(self, statement: str) -> None:
+        """A statement made of quoted identifiers (`quoting`); it takes no parameters."""
+        await self.fetch(sql.Composed([sql.SQL(statement)]))
+
+    async def value(self, query: LiteralString, parameters: Sequence[object] = ()) -> Any:
+        return (await self.fetch(query, parameters))[0][0]
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def _failed(error: psycopg.Error) -> TidegateError:
+    return refused_command("a query", error.sqlstate, error.diag.message_primary or "")
+
+
+def _conninfo(source: PostgresSource, application: str, pins: dict[str, str], **extra: str) -> str:
+    tls = {"sslrootcert": source.tls.ca, "sslcert": source.tls.cert, "sslkey": source.tls.key}
+    return make_conninfo(
+        host=source.host,
+        port=source.port,
+        dbname=source.database,
+        user=source.user,
+        password=source.password.reveal() if source.password else None,
+        application_name=application,
+        client_encoding="UTF8",
+        sslmode=source.tls.mode.value,
+        connect_timeout=10,
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=30_000,
+        options=" ".join(f"-c {name}={value}" for name, value in pins.items()),
+        **{name: value for name, value in tls.items() if value},
+        **extra,
+    )

@@ -1,0 +1,147 @@
+"""Drives the replication conversation on the event loop: one socket, one reading task, one writing task.
+
+Invariant: the socket is waited for only when libpq holds nothing unread. libpq may read on its own while it cannot
+write, so a send that had to wait wakes the reading task.
+"""
+
+import asyncio
+import time
+from collections.abc import Generator
+from typing import TypeVar
+
+from psycopg import pq
+from psycopg.pq.abc import PGconn, PGresult
+from psycopg.waiting import Ready, Wait
+
+from tidegate.errors import TransientError
+from tidegate_reader.sources.postgres_wal import conversation
+from tidegate_reader.sources.postgres_wal.failures import publication_missing
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 15.0
+COMMAND_SECONDS = 60.0
+"""Creating a slot waits for the transactions that are open."""
+SEND_SECONDS = 10.0
+
+
+class ReplicationStream:
+    def __init__(self, pgconn: PGconn) -> None:
+        self._pgconn = pgconn
+        self._loop = asyncio.get_running_loop()
+        self._readable = asyncio.Event()
+        self._publication_missing = False
+        self.last_heard = time.monotonic()
+        """When the server last said anything."""
+        pgconn.notice_handler = self._on_notice
+
+    @classmethod
+    async def connect(cls, conninfo: str) -> "ReplicationStream":
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return cls(await _connect(conninfo))
+        except TimeoutError:
+            raise TransientError(
+                "PostgreSQL did not answer the connection in time",
+                code="SOURCE_UNREACHABLE",
+                remedy="Check address, firewall and load of the server; the reader tries again.",
+            ) from None
+
+    async def execute(self, command: str) -> list[tuple[str | None, ...]]:
+        return await self._drive(conversation.execute(self._pgconn, command), COMMAND_SECONDS)
+
+    async def start(self, command: str) -> None:
+        await self._drive(conversation.start(self._pgconn, command), COMMAND_SECONDS)
+
+    def read(self) -> list[memoryview]:
+        """What is there now. Empty: nothing more can be read before `readable`."""
+        self._readable.clear()
+        messages = conversation.drain(self._pgconn)
+        if self._publication_missing:
+            raise publication_missing()
+        if messages:
+            self.last_heard = time.monotonic()
+        return messages
+
+    async def readable(self, timeout_seconds: float) -> None:
+        """Until there may be something to read, or the time is over."""
+        # Registered only while somebody waits: the event loop would spin on a socket that nobody reads.
+        self._loop.add_reader(self._pgconn.socket, self._readable.set)
+        timer = self._loop.call_later(timeout_seconds, self._readable.set)
+        try:
+            await self._readable.wait()
+        finally:
+            timer.cancel()
+            self._loop.remove_reader(self._pgconn.socket)
+
+    def wake(self) -> None:
+        self._readable.set()
+
+    async def send(self, status: bytes) -> None:
+        await self._drive(conversation.send_status(self._pgconn, status), SEND_SECONDS)
+
+    async def end(self) -> None:
+        await self._drive(conversation.end(self._pgconn), SEND_SECONDS)
+
+    def close(self) -> None:
+        self._pgconn.finish()
+
+    def _on_notice(self, result: PGresult) -> None:
+        # PostgreSQL 18 and later only warn ("skipped loading publication") where 17 and earlier refuse.
+        text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+        if b"publication" in text:
+            self._publication_missing = True
+
+    async def _drive(self, generator: Generator[Wait, Ready, T], timeout_seconds: float) -> T:
+        waited = False
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                wait = next(generator)
+                while True:
+                    waited = True
+                    wait = generator.send(await _ready(self._loop, self._pgconn.socket, wait))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        except TimeoutError:
+            raise TransientError(
+                "PostgreSQL did not take or answer a command in time",
+                code="SOURCE_TIMEOUT",
+                remedy="Creating a slot waits for open transactions: end them. Else check the link.",
+            ) from None
+        finally:
+            if waited:
+                self.wake()
+
+
+async def _connect(conninfo: str) -> PGconn:
+    loop = asyncio.get_running_loop()
+    generator = conversation.connect(conninfo)
+    try:
+        fd, wait = next(generator)
+        while True:
+            fd, wait = generator.send(await _ready(loop, fd, wait))
+    except StopIteration as stop:
+        pgconn: PGconn = stop.value
+        return pgconn
+
+
+async def _ready(loop: asyncio.AbstractEventLoop, fd: int, wait: Wait) -> Ready:
+    """Reader and writer registrations are apart, so the two tasks do not disturb each other."""
+    future: asyncio.Future[Ready] = loop.create_future()
+
+    def done(ready: Ready) -> None:
+        if not future.done():
+            future.set_result(ready)
+
+    try:
+        if wait & Wait.R:
+            loop.add_reader(fd, done, Ready.R)
+        if wait & Wait.W:
+            loop.add_writer(fd, done, Ready.W)
+        return await future
+    finally:
+        if wait & Wait.R:
+            loop.remove_reader(fd)
+        if wait & Wait.W:
+            loop.remove_writer(fd)
