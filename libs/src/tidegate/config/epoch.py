@@ -1,6 +1,7 @@
 """Stable names for what a configuration means, stored beside cursors.
 
-Invariant: the same meaning gives the same epoch on every machine; where a secret comes from is no part of it.
+Invariant: the same meaning gives the same epoch on every machine; where a secret comes from is no part of it, nor is
+a field that stands at its default, so that a new field changes no epoch.
 """
 
 import hashlib
@@ -15,15 +16,19 @@ _REFERENCE = re.compile(r"\$\{(env|file):[^}]*\}")
 
 def config_epoch(config: PipelineConfig) -> str:
     """Of the whole pipeline, without the services' own settings, which change no event."""
-    return _digest(config.model_dump(mode="json", by_alias=True, exclude={"reader", "processor", "admin", "log"}))
+    return _digest(
+        config.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"reader", "processor", "admin", "log"}
+        )
+    )
 
 
 def lane_epoch(config: PipelineConfig, sink: str) -> str:
     """Of what decides the bytes that one sink receives."""
     shape = config.sink(sink).model_dump(
-        mode="json", by_alias=True, include={"name", "type", "routes", "transforms", "options"}
+        mode="json", by_alias=True, exclude_defaults=True, include={"name", "type", "routes", "transforms", "options"}
     )
-    transforms = [transform.model_dump(mode="json") for transform in config.transforms]
+    transforms = [transform.model_dump(mode="json", exclude_defaults=True) for transform in config.transforms]
     return _digest({"pipeline": config.pipeline, "transforms": transforms, "sink": shape})
 
 

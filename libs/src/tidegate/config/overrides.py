@@ -61,7 +61,9 @@ def apply(tree: dict[str, Any], override: Override) -> Path:
             place[key] = {}
         place = place[key]
     key = _key(place, override.steps[-1], override)
-    place[key] = _value(override.text)
+    value = _value(override.text)
+    # `null` on the command line unsets; a variable may hold a secret that happens to read so.
+    place[key] = override.text if value is None and override.variable else value
     return (*path, key)
 
 
