@@ -3,12 +3,13 @@
 Standard library only. The checksum is the index's own; the program gets its name when it is whole.
 """
 
-import json
 import os
 import platform
 import shutil
 import subprocess
 import zipfile
+from html.parser import HTMLParser
+from urllib.parse import urljoin
 
 OLDEST = (0, 9)  # reads this lock's revision
 INDEX = "https://pypi.org/simple"
@@ -42,9 +43,9 @@ def fetch(cache):
     from tidegate.errors import TidegateError
     from tidegate.stack.download import Wanted, download
 
-    wheel = newest_wheel()
-    wanted = Wanted(wheel["url"], cache / wheel["filename"], wheel["hashes"]["sha256"], wheel["size"])
-    print(f"bootstrap environment: fetching {wheel['filename']} ({wheel['size'] / 1e6:.0f} MB)", flush=True)
+    filename, url, sha256 = newest_wheel()
+    wanted = Wanted(url, cache / filename, sha256, size_of(url))
+    print(f"bootstrap environment: fetching {filename} ({wanted.size / 1e6:.0f} MB)", flush=True)
     try:
         if not wanted.is_there:
             download(wanted)
@@ -54,23 +55,48 @@ def fetch(cache):
 
 
 def newest_wheel():
-    import urllib.request  # slow to import, and mostly not needed
-    from urllib.parse import urljoin
-
+    """Its file name, URL and SHA-256, as the index has them; in HTML, which every index serves (PEP 503)."""
     index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL") or INDEX
-    request = urllib.request.Request(
-        f"{index.rstrip('/')}/uv/", headers={"Accept": "application/vnd.pypi.simple.v1+json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            files = json.load(answer)["files"]
-    except (OSError, ValueError, KeyError) as error:
-        raise Failed(f"cannot ask {index} for uv: {error}. Check the network and run again.") from error
-    wheels = [one for one in files if is_for_this_machine(one["filename"]) and "size" in one and not one.get("yanked")]
+    page = f"{index.rstrip('/')}/uv/"
+    links = Links()
+    with opened(page, headers={"Accept": "text/html"}) as answer:
+        links.feed(answer.read().decode())
+    wheels = [link for link in links.found if is_for_this_machine(link[0])]
     if not wheels:
         raise Missing("there is no uv wheel for this machine; install uv: https://docs.astral.sh/uv/#installation")
-    newest = max(wheels, key=lambda one: wheel_version(one["filename"]))
-    return {**newest, "url": urljoin(request.full_url, newest["url"])}
+    filename, href = max(wheels, key=lambda link: wheel_version(link[0]))
+    url, _, fragment = urljoin(page, href).partition("#sha256=")
+    if not fragment:
+        raise Missing(f"{page} names no checksum for {filename}; install uv: pip install uv")
+    return filename, url, fragment
+
+
+class Links(HTMLParser):
+    """File name and address of each file of a project that was not withdrawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        href = attributes.get("href")
+        if tag == "a" and href and "data-yanked" not in attributes:
+            self.found.append((href.partition("#")[0].rpartition("/")[2], href))
+
+
+def size_of(url):
+    with opened(url, method="HEAD") as answer:
+        return int(answer.headers["Content-Length"])
+
+
+def opened(url, **options):
+    import urllib.request  # slow to import, and mostly not needed
+
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, **options), timeout=30)
+    except OSError as error:
+        raise Failed(f"cannot ask {url}: {error}. Check the network and run again.") from error
 
 
 def is_for_this_machine(filename):
