@@ -130,7 +130,7 @@ def _without_identity(schema: str, table: str) -> Problem:
     return Problem(
         "source.publication",
         code="REPLICA_IDENTITY",
-        reason=f"{name} has no usable replica identity: once published, your application's UPDATE and DELETE fail on it",
+        reason=f"{name} has no usable replica identity: once published, UPDATE and DELETE on it fail",
         remedy=f"ALTER TABLE {name} ADD PRIMARY KEY (…); or ALTER TABLE {name} REPLICA IDENTITY FULL;",
     )
 

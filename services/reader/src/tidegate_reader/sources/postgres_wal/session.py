@@ -55,7 +55,7 @@ class SideConnection:
             raise refused_connection("no answer in time") from None
 
     async def fetch(
-        self, query: LiteralString | sql.Composed, parameters: Sequence[object] = ()
+        self, query: LiteralString | sql.Composed, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> list[tuple[Any, ...]]:
         try:
             async with self._lock, asyncio.timeout(QUERY_SECONDS):

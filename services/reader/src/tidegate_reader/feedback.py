@@ -1,0 +1,104 @@
+"""What the server hears from us: from a timer of its own, whatever the rest of the reader is doing.
+
+| cause | status |
+| --- | --- |
+| `STATUS_SECONDS` are over | write = received, flush = apply = confirmed |
+| confirmed has grown | the same, within `COALESCE_SECONDS`, so that many acks make one status |
+| the server asks for a reply | the same, at once |
+| nothing heard for a while | the same, and asks the server for a keepalive |
+
+The server that shuts down asks again after every reply until we have confirmed all that it sent; a reply storm at one
+LSN means exactly that, and closing the link is what lets it go.
+
+Invariant: flush never passes the gate, and no status waits for reading, publishing or acks.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.errors import TransientError
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import POSTGRES_EPOCH_UNIX_US
+from tidegate.pgoutput.wire import encode_status
+from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+
+STATUS_SECONDS = 1.0
+COALESCE_SECONDS = 0.1
+PULL_AFTER_SECONDS = 10.0
+SILENCE_SECONDS = 60.0
+"""As `wal_sender_timeout`, which the session sets: the server gives us up after that, and we the server."""
+STORM_REQUESTS = 20
+STORM_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    received: Lsn
+    confirmed: Lsn
+
+
+class StormWatch:
+    """Reply requests at one LSN: at least `STORM_REQUESTS` within `STORM_SECONDS`."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=STORM_REQUESTS)
+        self._lsn = Lsn(0)
+
+    def request(self, lsn: Lsn, now: float) -> bool:
+        if lsn != self._lsn:
+            self._times.clear()
+            self._lsn = lsn
+        self._times.append(now)
+        return len(self._times) == STORM_REQUESTS and now - self._times[0] <= STORM_SECONDS
+
+
+class Feedback:
+    def __init__(self, stream: ReplicationStream, levels: Callable[[], Levels]) -> None:
+        self._stream, self._levels = stream, levels
+        self._due = asyncio.Event()
+        self._storm = StormWatch()
+        self._sent_confirmed = Lsn(0)
+
+    def reply_requested(self) -> None:
+        """Raises when the server is shutting down."""
+        if self._storm.request(self._levels().received, time.monotonic()):
+            raise TransientError(
+                "the server is shutting down: it asks for the same confirmation again and again",
+                code="SOURCE_SHUTTING_DOWN",
+                remedy="The reader has closed the link, so that the server can stop; it connects again later.",
+            )
+        self._due.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wait()
+            await self.send()
+
+    async def send(self) -> None:
+        self._due.clear()
+        levels = self._levels()
+        quiet = time.monotonic() - self._stream.last_heard
+        clock = time.time_ns() // 1000 - POSTGRES_EPOCH_UNIX_US
+        status = encode_status(
+            write=levels.received,
+            flush=levels.confirmed,
+            apply=levels.confirmed,
+            clock=clock,
+            reply_requested=quiet > PULL_AFTER_SECONDS,
+        )
+        await self._stream.send(status)
+        self._sent_confirmed = levels.confirmed
+
+    async def _wait(self) -> None:
+        """At most `STATUS_SECONDS`; less if something has become due."""
+        deadline = time.monotonic() + STATUS_SECONDS
+        while not self._due.is_set() and (left := deadline - time.monotonic()) > 0:
+            try:
+                async with asyncio.timeout(min(left, COALESCE_SECONDS)):
+                    await self._due.wait()
+            except TimeoutError:
+                if self._levels().confirmed > self._sent_confirmed:
+                    return

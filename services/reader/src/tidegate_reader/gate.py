@@ -1,0 +1,57 @@
+"""What may be confirmed to the source: the one place where it is decided, and pure.
+
+| acks of required sinks | confirmed | holder |
+| --- | --- | --- |
+| one is missing | stays | the first without one |
+| all there, lowest below what is in the raw topic | rises to the lowest | the lowest |
+| all there, none below it | rises to what is in the raw topic | none |
+| none required | rises to what is in the raw topic | none |
+
+Invariant: confirmed ≤ min(safe_lsn of required acks), confirmed ≤ what this process knows is in the raw topic, and
+confirmed never falls; only the start value, which is the slot's own, is taken unseen.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tidegate.contracts.ack import Ack
+from tidegate.lsn import Lsn
+
+
+class Gate:
+    def __init__(self, required: Sequence[str], *, confirmed: Lsn, durable: Lsn) -> None:
+        self._acked: dict[str, Lsn | None] = dict.fromkeys(required)
+        self._confirmed = confirmed
+        self._durable = durable
+
+    @property
+    def confirmed(self) -> Lsn:
+        return self._confirmed
+
+    @property
+    def holder(self) -> str | None:
+        """The required sink that everybody waits for."""
+        for sink, acked in self._acked.items():
+            if acked is None:
+                return sink
+        lowest = min(self._acked, key=lambda sink: self._acked[sink] or 0, default=None)
+        return lowest if lowest is not None and (self._acked[lowest] or 0) < self._durable else None
+
+    def produced(self, safe_lsn: Lsn) -> None:
+        """A frame is in the raw topic, acknowledged by the broker."""
+        self._durable = max(self._durable, safe_lsn)
+        self._open()
+
+    def acked(self, acks: Mapping[str, Ack]) -> None:
+        """As read. An ack that went back (Redis restored from a backup) changes nothing."""
+        for sink, before in self._acked.items():
+            if (ack := acks.get(sink)) is not None:
+                self._acked[sink] = ack.safe_lsn if before is None else max(before, ack.safe_lsn)
+        self._open()
+
+    def _open(self) -> None:
+        lowest = self._durable
+        for acked in self._acked.values():
+            if acked is None:
+                return
+            lowest = min(lowest, acked)
+        self._confirmed = max(self._confirmed, lowest)

@@ -1,0 +1,154 @@
+"""The raw topic as a topic: made if it is missing, checked, identified.
+
+Invariant: one partition (total order), delete retention (never compacted), and room for our largest record batch.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+
+from tidegate.config.kafka import KafkaConfig, RawTopic
+from tidegate.errors import ConfigError, Problem, TransientError
+from tidegate_reader.kafka_protocol import TopicMetadata
+
+ADMIN_SECONDS = 30.0
+_FOUND_EVERY_SECONDS = 0.1
+BATCH_OVERHEAD_BYTES = 4096
+"""Record batch header, record headers and a tick beside the largest frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    topic_id: str
+    partitions: int
+
+
+def batch_bytes(raw_topic: RawTopic) -> int:
+    """The largest record batch we send: one frame and its tick."""
+    return raw_topic.max_frame + BATCH_OVERHEAD_BYTES
+
+
+def client_options(kafka: KafkaConfig) -> dict[str, Any]:
+    """How every client of ours reaches the brokers."""
+    security = kafka.security
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap,
+        "security_protocol": security.protocol.value,
+        "request_timeout_ms": 10_000,
+    }
+    if security.protocol.has_tls:
+        context = ssl.create_default_context(cafile=security.ca)
+        if security.cert:
+            context.load_cert_chain(security.cert, security.key)
+        options["ssl_context"] = context
+    if security.mechanism and security.password:
+        options |= {
+            "sasl_mechanism": security.mechanism.value,
+            "sasl_plain_username": security.username,
+            "sasl_plain_password": security.password.reveal(),
+        }
+    return options
+
+
+async def ensure_raw_topic(kafka: KafkaConfig, wanted: RawTopic) -> TopicState:
+    admin = AIOKafkaAdminClient(**client_options(kafka))
+    try:
+        async with asyncio.timeout(ADMIN_SECONDS):
+            await admin.start()
+            state = await _describe(admin, wanted.name)
+            if state is None:
+                await _create(admin, wanted)
+                state = await _wait_for(admin, wanted.name)
+            _check(wanted, state, await _configuration(admin, wanted.name))
+            return state
+    except KafkaError as error:
+        raise unavailable(error) from error
+    except TimeoutError:
+        raise unavailable(None) from None
+    finally:
+        await admin.close()
+
+
+def unavailable(error: KafkaError | None) -> TransientError:
+    name = type(error).__name__ if error else "no answer in time"
+    return TransientError(
+        f"Kafka failed: {name}", code="KAFKA_UNAVAILABLE", remedy="Check the brokers; the reader tries again."
+    )
+
+
+async def _describe(admin: AIOKafkaAdminClient, topic: str) -> TopicState | None:
+    # The admin client has no public way to send a request it does not know.
+    answer = await admin._send_request(TopicMetadata(topic))
+    described = answer.to_object()["topics"][0]
+    error = for_code(described["error_code"])
+    if error is UnknownTopicOrPartitionError:
+        return None
+    if described["error_code"]:
+        raise error()
+    return TopicState(str(described["topic_id"]), len(described["partitions"]))
+
+
+async def _create(admin: AIOKafkaAdminClient, wanted: RawTopic) -> None:
+    milliseconds = int(wanted.retention.total_seconds() * 1000)
+    configuration = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(milliseconds),
+        "max.message.bytes": str(max(batch_bytes(wanted), 1_048_588)),
+        "compression.type": "producer",
+    }
+    topic = NewTopic(wanted.name, 1, wanted.replication_factor, topic_configs=configuration)
+    answer = await admin.create_topics([topic])
+    code = answer.to_object()["topic_errors"][0]["error_code"]
+    if code and for_code(code) is not TopicAlreadyExistsError:
+        _creation_refused(for_code(code))
+
+
+def _creation_refused(error: type[KafkaError]) -> NoReturn:
+    raise ConfigError(
+        f"Kafka refused to create the raw topic: {error.__name__}",
+        code="RAW_TOPIC_CREATE",
+        remedy="Check raw_topic.replication_factor against the number of brokers, and the rights of the user.",
+    ) from None
+
+
+async def _wait_for(admin: AIOKafkaAdminClient, topic: str) -> TopicState:
+    """A created topic is known to every broker only a moment later."""
+    while (state := await _describe(admin, topic)) is None or state.partitions == 0:  # noqa: ASYNC110
+        await asyncio.sleep(_FOUND_EVERY_SECONDS)  # Kafka tells nobody when; the caller's timeout ends it.
+    return state
+
+
+async def _configuration(admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
+    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    entries = answers[0].to_object()["resources"][0]["config_entries"]
+    return {entry["config_names"]: entry["config_value"] for entry in entries}
+
+
+def _check(wanted: RawTopic, state: TopicState, configuration: Mapping[str, str]) -> None:
+    problems = []
+    if state.partitions != 1:
+        problems.append(_problem("RAW_TOPIC_PARTITIONS", f"it has {state.partitions} partitions, not one"))
+    if configuration.get("cleanup.policy") != "delete":
+        problems.append(_problem("RAW_TOPIC_POLICY", "its cleanup.policy is not delete: records would vanish"))
+    if int(configuration.get("max.message.bytes", 0)) < batch_bytes(wanted):
+        reason = f"its max.message.bytes is below {batch_bytes(wanted)}, what raw_topic.max_frame needs"
+        problems.append(_problem("RAW_TOPIC_MESSAGE_BYTES", reason))
+    if problems:
+        raise ConfigError(
+            f"the raw topic {wanted.name} is not fit for its purpose",
+            code="RAW_TOPIC_UNFIT",
+            remedy="Mend its settings, or name another raw topic.",
+            problems=tuple(problems),
+        )
+
+
+def _problem(code: str, reason: str) -> Problem:
+    return Problem(
+        "raw_topic", code=code, reason=reason, remedy="Change it with kafka-configs, or make the topic anew."
+    )

@@ -1,0 +1,139 @@
+"""Where a run begins: from the raw topic's end, the slot, and the acks. Pure, so that every case is a line in a test.
+
+`low` of a required sink: its ack's safe_lsn; a sink without an ack needs what the slot still has.
+
+| raw topic | slot and acks | decision |
+| --- | --- | --- |
+| empty | slot just created | continue from the slot's first LSN |
+| empty | slot existed | re-feed with a new generation: nothing is known of what was read before |
+| of another generation | | LOST |
+| ahead of the server's WAL | | LOST: the server's history is another one |
+| holds everything from every `low` on | | continue: skip to the tail |
+| does not | no `low` below where the server starts | re-feed: the server has it all |
+| does not | a `low` below where the server starts | LOST: nobody has what lies between |
+
+Invariant: `skip_to` is above the beginning only if what is skipped can be read in the raw topic by every required sink.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import EpochMode, PreviousEpoch
+from tidegate.contracts.generation import NONCE_BYTES, Generation
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn, format_lsn
+from tidegate.position import BEGINNING, Position, before
+from tidegate_reader.raw_log import RawLog
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    system_identifier: int
+    timeline: int
+    database: str
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStart:
+    confirmed: Lsn
+    started: Lsn
+    """What START_REPLICATION named; the server starts at the higher of the two."""
+    wal_end: Lsn
+    created: bool
+
+    @property
+    def lsn(self) -> Lsn:
+        return max(self.confirmed, self.started)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    mode: EpochMode
+    number: int
+    previous: PreviousEpoch | None
+    position: Position
+    """Of the epoch frame: the stream goes on behind it."""
+    safe_lsn: Lsn
+    """Known to be in the raw topic, or with every required sink."""
+    skip_to: Position
+
+
+def generation_of(source: SourceIdentity, log: RawLog) -> Generation:
+    """The raw topic's own if it is of this slot; a new one if the topic is empty."""
+    if log.tail is None:
+        return _generation(source, secrets.token_bytes(NONCE_BYTES))
+    known = log.tail.generation
+    if known != _generation(source, known.nonce):
+        raise StreamError(
+            "the raw topic belongs to another cluster, timeline, database or slot",
+            code="GENERATION_CHANGED",
+            remedy="Positions of two histories do not compare. Use a new raw topic and take a new snapshot, or point "
+            "the source at the server that the raw topic comes from.",
+        )
+    return known
+
+
+def start_lsn(acks: Mapping[str, Ack], required: Sequence[str], log: RawLog) -> Lsn:
+    """Our durable ack, for START_REPLICATION; 0/0 leaves it to the slot."""
+    if log.tail is None or not required or any(sink not in acks for sink in required):
+        return Lsn(0)
+    return min(log.tail.safe_lsn, *(acks[sink].safe_lsn for sink in required))
+
+
+def plan(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], log: RawLog, topic_id: str) -> Plan:
+    tail = log.tail
+    if tail is None:
+        mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
+        return Plan(mode, _next_number(acks, 0), None, before(slot.lsn), slot.lsn, BEGINNING)
+    if tail.safe_lsn > slot.wal_end:
+        raise _ahead(tail.safe_lsn, slot.wal_end)
+    previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
+    number = _next_number(acks, tail.number)
+    uncovered = [sink for sink in required if not _covers(log, topic_id, acks.get(sink), slot.lsn)]
+    if not uncovered and slot.lsn <= tail.safe_lsn:
+        return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position)
+    behind = uncovered if slot.lsn <= tail.safe_lsn else list(required)
+    lost = [sink for sink in behind if sink in acks and acks[sink].safe_lsn < slot.lsn]
+    if lost:
+        raise _lost(lost, slot.lsn)
+    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING)
+
+
+def _generation(source: SourceIdentity, nonce: bytes) -> Generation:
+    return Generation(source.system_identifier, source.timeline, source.database, source.slot, nonce)
+
+
+def _next_number(acks: Mapping[str, Ack], known: int) -> int:
+    """Above every epoch that anybody has seen, also one whose frames the topic has lost."""
+    return 1 + max([known, *(ack.epoch for ack in acks.values())])
+
+
+def _covers(log: RawLog, topic_id: str, ack: Ack | None, server_start: Lsn) -> bool:
+    """Whether this sink finds in the raw topic everything that it does not have yet."""
+    if log.first is None:
+        return False
+    if ack is None:
+        return log.first.first <= before(server_start)
+    offset_is_there = ack.topic_id == topic_id and log.beginning <= ack.offset + 1
+    return offset_is_there or log.first.first <= ack.position
+
+
+def _ahead(tail: Lsn, wal_end: Lsn) -> StreamError:
+    return StreamError(
+        f"the raw topic reaches to {format_lsn(tail)}, the server's WAL only to {format_lsn(wal_end)}",
+        code="SOURCE_WENT_BACK",
+        remedy="The server was restored from a backup or lost its newest WAL. What the sinks have beyond that point "
+        "does not exist there. Decide which history is right; a new one needs a new raw topic and a new snapshot.",
+    )
+
+
+def _lost(sinks: Sequence[str], start: Lsn) -> StreamError:
+    return StreamError(
+        f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not hold "
+        "what lies between",
+        code="GAP_LOST",
+        remedy="Take a new snapshot for these sinks, or set required: false for them if the gap is accepted.",
+    )

@@ -1,0 +1,65 @@
+"""Where the raw topic ends: the last valid frame of the newest valid epoch. Judged from headers alone.
+
+| frame | in the window's order | verdict |
+| --- | --- | --- |
+| epoch, number higher than the newest | | valid: it is the newest now |
+| epoch, any other number | | void: its writer was late |
+| newest epoch, seq = last + 1 | | valid |
+| newest epoch, any other seq | | void, and so is all that follows of that epoch |
+| older epoch | behind the newest's epoch frame | void |
+| newer epoch, its epoch frame before the window | | valid: it is the newest now |
+
+Invariant: what is void here is void for every reader of the log, so nothing void is ever counted as delivered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.contracts.frame import FrameHeader, FrameKind
+from tidegate.contracts.generation import Generation
+from tidegate.lsn import Lsn
+from tidegate.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    generation: Generation
+    number: int
+    nonce: bytes
+    epoch_offset: int
+    last_seq: int
+    last_offset: int
+    position: Position
+    safe_lsn: Lsn
+
+
+def find_tail(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) -> Tail | None:
+    """`records` are the frames from `window_start` to the end, with their offsets."""
+    tail: Tail | None = None
+    for offset, header in records:
+        if _is_valid(tail, header, window_start):
+            tail = _tail_at(offset, header)
+    return tail
+
+
+def _is_valid(tail: Tail | None, header: FrameHeader, window_start: int) -> bool:
+    if header.kind is FrameKind.EPOCH:
+        return tail is None or header.epoch > tail.number
+    if tail is None:
+        return header.epoch_offset < window_start
+    if (header.epoch, header.epoch_nonce, header.epoch_offset) == (tail.number, tail.nonce, tail.epoch_offset):
+        return header.seq == tail.last_seq + 1
+    return header.epoch > tail.number and header.epoch_offset < window_start
+
+
+def _tail_at(offset: int, header: FrameHeader) -> Tail:
+    return Tail(
+        generation=header.generation,
+        number=header.epoch,
+        nonce=header.epoch_nonce,
+        epoch_offset=offset if header.kind is FrameKind.EPOCH else header.epoch_offset,
+        last_seq=header.seq,
+        last_offset=offset,
+        position=header.last,
+        safe_lsn=header.safe_lsn,
+    )
