@@ -1,6 +1,6 @@
 """Writes every page that is generated; `--check` writes nothing and exits 1 where a page differs.
 
-    python tools/generate.py [--check]
+    python tools/generate.py [--check] [--root FOLDER]
 
 A page is a module in tools/pages with `PATH` (from the root) and `render(root) -> str`. Adding the module is all.
 """
@@ -13,17 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parent.parent
+TOOLS = Path(__file__).resolve().parent
 SHOWN_LINES = 20
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages.")
     parser.add_argument("--check", action="store_true", help="only say which pages would change")
-    is_check = parser.parse_args().check
+    parser.add_argument("--root", type=Path, default=TOOLS.parent, help="the checkout to read and write")
+    arguments = parser.parse_args()
+    is_check, root = arguments.check, arguments.root
     stale = 0
     for page in _pages():
-        path, text = ROOT / page.PATH, page.render(ROOT)
+        path, text = root / page.PATH, page.render(root)
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
         if before == text:
             continue
@@ -41,7 +43,7 @@ def main() -> int:
 
 
 def _pages() -> Iterator[ModuleType]:
-    for path in sorted((ROOT / "tools" / "pages").glob("[!_]*.py")):
+    for path in sorted((TOOLS / "pages").glob("[!_]*.py")):
         yield importlib.import_module(f"pages.{path.stem}")
 
 
