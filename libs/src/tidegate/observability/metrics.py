@@ -98,7 +98,7 @@ class Metrics:
     def __init__(self, service: str) -> None:
         self._service = service
         # The client's _created series are declared by nobody.
-        prometheus.disable_created_metrics()
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types here
         self._registry = CollectorRegistry()
         self._metrics: list[_Metric] = []
         ProcessCollector(registry=self._registry)
