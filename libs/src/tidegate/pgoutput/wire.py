@@ -105,7 +105,9 @@ class Cursor:
 
     def finish(self) -> None:
         if self.remaining:
-            self.fail(f"{self.remaining} bytes behind the end of the message", code="DECODE_TRAILING")
+            raise DecodeError(
+                f"{self.remaining} bytes behind the end of the message", offset=self.position, code="DECODE_TRAILING"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """The default envelope, member by member: what consumers are promised in docs/reference/event.md."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +192,17 @@ def test_a_truncate_is_an_event_a_table_with_ids_of_their_own() -> None:
     assert events[0].id != events[1].id
 
 
+def test_the_event_in_the_reference_is_true() -> None:
+    """Its members, their order, and its key."""
+    page = (Path(__file__).parents[4] / "docs/reference/event.md").read_text(encoding="utf-8")
+    value, key = re.findall(r"```json\n(.+?)\n```", page, re.DOTALL)
+
+    event = _encode(Update(16384, OldKind.KEY, (b"7", None, b"eu"), (b"8", UNCHANGED, b"eu")))
+
+    assert json.dumps(json.loads(value)) == json.dumps(json.loads(event.value))
+    assert key.encode() == event.key
+
+
 def test_the_same_change_gives_the_same_bytes_from_another_plan() -> None:
     change = Update(16384, OldKind.KEY, (b"7", None, b"eu"), (b"8", UNCHANGED, b"eu"))
 
@@ -227,10 +240,25 @@ def test_a_value_that_cannot_be_told_is_a_record_error_without_the_value(value: 
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-def test_a_row_that_is_not_of_this_relation_stops_the_stream() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        Insert(16384, (b"7",)),
+        Insert(16384, (b"7", None, b"eu", None)),
+        Update(16384, OldKind.KEY, (b"7", None, b"eu"), (UNCHANGED,)),
+        Update(16384, OldKind.KEY, (b"7",), (b"7", UNCHANGED, b"eu")),
+        Delete(16384, OldKind.FULL, ()),
+    ],
+)
+def test_a_row_that_is_not_of_this_relation_stops_the_stream(change: RowChange) -> None:
     with pytest.raises(DecodeError) as refused:
-        _encode(Insert(16384, (b"7",)))
+        _encode(change)
     assert refused.value.code == "DECODE_ROW_WIDTH"
+
+
+def test_a_new_row_with_holes_stops_the_stream() -> None:
+    with pytest.raises(DecodeError):
+        _encode(Insert(16384, (b"7", UNCHANGED, b"eu")))
 
 
 def test_an_empty_namespace_is_pg_catalog() -> None:

@@ -53,6 +53,7 @@ class JsonPlan:
         self.relation = relation
         self.version = schema_version(relation, types)
         self.table = (relation.schema, relation.name)
+        self._name = f"{relation.schema}.{relation.name}"
         columns = tuple(enumerate(relation.columns))
         self._columns = tuple(_field(at, column, column_value(column)) for at, column in columns)
         self._identity = tuple(self._columns[at] for at, column in columns if column.is_key)
@@ -60,9 +61,7 @@ class JsonPlan:
         self._converts = tuple(field.convert for field in self._columns)
         self._row_template = _template(self._columns)
         self._key_template = _template(self._key_columns)
-        self._envelope = Envelope(
-            context, channel=f"{relation.schema}.{relation.name}", table=self.table, operations=_OPERATIONS
-        )
+        self._envelope = Envelope(context, channel=self._name, table=self.table, operations=_OPERATIONS)
 
     def encode(
         self, change: RowChange, *, xid: int, commit_lsn: Lsn, commit_time: int, ordinal: int, lsn: Lsn
@@ -82,7 +81,11 @@ class JsonPlan:
                 sub = change.relation_ids.index(self.relation.relation_id)
         except UnicodeDecodeError:
             # No `from`: the cause carries the value.
-            raise self._error("a value that is not UTF-8", "VALUE_NOT_UTF8", _ENCODING_REMEDY) from None
+            raise RecordError(
+                f"a value in {self._name} that is not UTF-8",
+                code="VALUE_NOT_UTF8",
+                remedy="The database is SQL_ASCII, or holds text that is not of its encoding: mend it at the source.",
+            ) from None
         return self._envelope.event(operation, key, payload, (commit_lsn, xid, commit_time), ordinal, lsn, sub)
 
     def _insert(self, change: Insert) -> _KeyAndPayload:
@@ -92,11 +95,11 @@ class JsonPlan:
         return self._key(row), b'"row":%b,"old":null,"unchanged":[]' % self._complete_row(row)
 
     def _update(self, change: Update) -> _KeyAndPayload:
-        new, old = change.new, b"null"
+        new, old, holes = change.new, b"null", self._check(change.new)
         if change.old is not None:
             old = self._old(change.old_kind, change.old)
-            new = _filled(new, change.old, self._sent(change.old_kind))
-        if not self._check(new):
+            new = _filled(new, change.old, self._sent(change.old_kind)) if holes else new
+        if not holes:
             return self._key(new), b'"row":%b,"old":%b,"unchanged":[]' % (self._complete_row(new), old)
         unchanged = b",".join(field.name for field in self._columns if new[field.at] is UNCHANGED)
         row = _object(self._columns, new)
@@ -127,7 +130,11 @@ class JsonPlan:
         for at, _, convert in self._key_columns:
             value = row[at]
             if value is UNCHANGED:
-                raise self._error("a key column that was not sent", "KEY_NOT_SENT", _KEY_REMEDY)
+                raise RecordError(
+                    f"a key column of {self._name} was not sent",
+                    code="KEY_NOT_SENT",
+                    remedy="Update the server: recent minor releases send a TOASTed key with the old row.",
+                )
             key.append(b"null" if value is None else convert(value))  # type: ignore[arg-type]
         return self._key_template % tuple(key)
 
@@ -141,15 +148,12 @@ class JsonPlan:
         if kinds <= _TEXT_OR_NULL:
             return False
         if Binary in kinds:
-            raise self._error("a value in binary form", "VALUE_BINARY", "Do not ask the server for binary values.")
+            raise RecordError(
+                f"a value in {self._name} in binary form",
+                code="VALUE_BINARY",
+                remedy="Set the reader's stream option binary to false and re-feed.",
+            )
         return True
-
-    def _error(self, what: str, code: str, remedy: str) -> RecordError:
-        return RecordError(f"{what}, in {self.table[0]}.{self.table[1]}", code=code, remedy=remedy)
-
-
-_ENCODING_REMEDY = "The database is SQL_ASCII, or holds text that is not what its encoding says: mend it at the source."
-_KEY_REMEDY = "Update the server: every supported minor release sends a TOASTed key of the old row."
 
 
 def _field(at: int, column: Column, convert: Convert) -> _Field:
@@ -177,8 +181,6 @@ def _truncated(change: Truncate) -> bytes:
 
 def _filled(new: Row, old: Row, sent: Sequence[_Field]) -> Row:
     """An unchanged value is the old one, where the server sent the old one."""
-    if UNCHANGED not in new:
-        return new
     row: list[Value] = list(new)
     for at, _, _ in sent:
         if row[at] is UNCHANGED:
