@@ -65,6 +65,17 @@ def test_a_home_out_of_reach_lies_elsewhere_and_goes_with_its_state_directory(cl
 
 
 @as_root
+def test_a_copied_state_directory_has_a_home_of_its_own(closed, open_place):
+    """Two servers never write in one cluster."""
+    original = find_home(closed, STRANGER)
+    copy = closed / "copy"
+    copy.mkdir()
+    (copy / "home.id").write_text((closed / "home.id").read_text())
+    assert find_home(copy, STRANGER).home != original.home
+    assert find_home(closed, STRANGER) == original
+
+
+@as_root
 def test_an_unknown_account_is_named(monkeypatch):
     """With what to do about it."""
     monkeypatch.setenv("TIDEGATE_POSTGRES_ACCOUNT", "nobody-of-that-name")

@@ -103,16 +103,22 @@ def find_home(folder: Path, account: Account | None) -> Cluster:
 
 
 def _home_elsewhere(folder: Path, account: Account) -> Path:
-    link = folder / "home.id"
-    if not link.exists():
-        link.write_text(secrets.token_hex(8))
     homes = open_folder(account) / "data"
     homes.mkdir(mode=0o755, exist_ok=True)
     _remove_forsaken(homes, account)
+    link = folder / "home.id"
+    if not link.exists() or _belongs_to_another(homes / link.read_text().strip(), folder):
+        link.write_text(secrets.token_hex(8))
     place = homes / link.read_text().strip()
     place.mkdir(mode=0o755, exist_ok=True)
     (place / "origin").write_text(str(folder.resolve()))
     return place / "home"
+
+
+def _belongs_to_another(place: Path, folder: Path) -> bool:
+    """A copied state directory has the id of its original, whose home is in use or may be."""
+    origin = place / "origin"
+    return origin.exists() and Path(origin.read_text()) != folder.resolve()
 
 
 def _remove_forsaken(homes: Path, account: Account) -> None:
