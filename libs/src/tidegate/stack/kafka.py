@@ -19,7 +19,7 @@ from tidegate.stack.process import ChildProcess, Command, tail
 from tidegate.stack.server import Progress, Server, free_port, silent
 
 FORMAT_SECONDS = 60.0
-# The first compiler only: up in 1.6 s instead of 2.3, then half the CPU over 600,000 records at no lower rate (two cores).
+# The first compiler only: up in 1.6 s instead of 2.3, then half the CPU over 600,000 records, at no lower rate.
 FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 HEAP = ("-Xms256m", "-Xmx512m")
 METADATA, METADATA_VERSION, CORRELATION = 3, 1, 7
