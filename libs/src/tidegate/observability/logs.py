@@ -8,14 +8,17 @@ Invariant: one event is one line, whatever its fields hold; no field can forge a
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 from tidegate.errors import ConfigError, TidegateError
 
 _ROOT = "tidegate"
 MAX_FIELD_CHARACTERS = 2_000
+_FRAMES_SHOWN = 8
 
 _COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33", logging.ERROR: "31"}
 
@@ -135,9 +138,15 @@ def _inline(value: object) -> str:
     return text if text.isascii() and text.isprintable() and " " not in text else json.dumps(text)
 
 
+def _where(error: BaseException) -> list[str]:
+    """Files and lines, innermost first: enough to find the fault, and never a value."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_SHOWN:]
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
+
+
 def _described(error: BaseException) -> dict[str, object]:
     if not isinstance(error, TidegateError):
-        return {"error": type(error).__name__, "code": "UNCLASSIFIED"}
+        return {"error": type(error).__name__, "code": "UNCLASSIFIED", "where": _where(error)}
     described: dict[str, object] = {
         "error": type(error).__name__,
         "code": error.code,

@@ -21,7 +21,7 @@ _SHAPES_KEPT = 4096
 RowMessage = Insert | Update | Delete | Truncate | LogicalMessage
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Shape:
     """One version of one relation. Compared by identity: equal bytes give the same object."""
 

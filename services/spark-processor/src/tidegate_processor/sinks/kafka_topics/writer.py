@@ -132,9 +132,10 @@ class KafkaTopicsSink:
             return
         options = self._options
         new = NewTopic(topic, options.partitions, options.replication_factor, config=settings)
+        admin = self._admin()  # kept until the answer is there: a client that goes takes its requests with it
         with _mapped("create a topic"):
             try:
-                self._admin().create_topics([new])[topic].result(_CALL_SECONDS)
+                admin.create_topics([new])[topic].result(_CALL_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise

@@ -1,0 +1,110 @@
+"""Builds what a reader would write: epochs of frames with real pgoutput inside, one transaction a call."""
+
+from collections.abc import Sequence
+
+from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
+from tidegate.contracts.frame import (
+    BODY_ENTRY,
+    NO_OFFSET,
+    FrameHeader,
+    FrameKind,
+    SchemaEntry,
+    SchemaRole,
+    encode_frame,
+)
+from tidegate.contracts.generation import Generation
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.encode import encode_message
+from tidegate.pgoutput.messages import Begin, Column, Commit, Insert, Message, Relation, ReplicaIdentity
+from tidegate.position import BEGINNING, Position
+
+INT4, TEXT = 23, 25
+ORDERS = Relation(
+    16385,
+    "public",
+    "orders",
+    ReplicaIdentity.DEFAULT,
+    (Column(1, "id", INT4, -1), Column(0, "note", TEXT, -1)),
+)
+GENERATION = Generation(7_300_000_000_000_000_001, 1, "shop", "tidegate_shop", bytes(range(16)))
+# 2026-01-01 00:00 UTC in PostgreSQL's microseconds.
+COMMIT_TIME = 820_454_400_000_000
+
+
+def row(number: int, note: str = "") -> Insert:
+    return Insert(ORDERS.relation_id, (str(number).encode(), note.encode()))
+
+
+class RawLog:
+    """The frames in order; `offset` of a frame is its index here if the topic begins with it."""
+
+    def __init__(self, generation: Generation = GENERATION, topic_id: str = "topic") -> None:
+        self.generation = generation
+        self.frames: list[bytes] = []
+        self.position: Position = BEGINNING
+        self.safe_lsn = Lsn(0x1000)
+        self._topic_id = topic_id
+        self._epoch = self._seq = 0
+        self._epoch_offset = NO_OFFSET
+        self._nonce = bytes(16)
+
+    def epoch(self, number: int | None = None) -> bytes:
+        self._epoch = self._epoch + 1 if number is None else number
+        self._seq, self._epoch_offset = 0, NO_OFFSET
+        self._nonce = self._epoch.to_bytes(16, "big")
+        record = EpochRecord(
+            mode=EpochMode.CONTINUE,
+            start_lsn=self.safe_lsn,
+            tail=self.position,
+            options=StreamOptions(("tidegate_shop",), 1, messages=True),
+            previous=None,
+            topic_id=self._topic_id,
+            server_version=180004,
+            software="kit",
+        )
+        frame = self._append(FrameKind.EPOCH, self.position, (), [record.encode()])
+        self._epoch_offset = len(self.frames) - 1
+        return frame
+
+    def transaction(self, *rows: Message, relation: Relation = ORDERS) -> bytes:
+        commit_lsn = Lsn(self.safe_lsn + 0x10)
+        end_lsn = Lsn(commit_lsn + 0x30)
+        messages = [Begin(commit_lsn, COMMIT_TIME, 700), *rows, Commit(commit_lsn, end_lsn, COMMIT_TIME)]
+        first = Position(commit_lsn, 0)
+        self.position, self.safe_lsn = Position(commit_lsn, len(rows)), end_lsn
+        body = [BODY_ENTRY.pack(len(raw), commit_lsn) + raw for raw in map(encode_message, messages)]
+        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
+        return self._append(FrameKind.WAL, first, schema, body, changes=len(rows), messages=len(messages))
+
+    def tick(self) -> bytes:
+        return self._append(FrameKind.WAL, self.position, (), [], min_bytes=1536)
+
+    def _append(
+        self,
+        kind: FrameKind,
+        first: Position,
+        schema: Sequence[SchemaEntry],
+        body: Sequence[bytes],
+        *,
+        changes: int = 0,
+        messages: int = 0,
+        min_bytes: int = 0,
+    ) -> bytes:
+        header = FrameHeader(
+            kind=kind,
+            generation=self.generation,
+            epoch=self._epoch,
+            epoch_nonce=self._nonce,
+            epoch_offset=self._epoch_offset,
+            seq=self._seq,
+            first=first,
+            last=self.position,
+            safe_lsn=self.safe_lsn,
+            created=0,
+            messages=messages,
+            changes=changes,
+        )
+        self._seq += 1
+        frame = encode_frame(header, schema, body, min_bytes=min_bytes)
+        self.frames.append(frame)
+        return frame
