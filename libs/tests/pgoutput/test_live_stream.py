@@ -18,6 +18,14 @@ from tidegate.pgoutput import RelationMap, XLogData, decode_envelope, decode_mes
 from tidegate.pgoutput.messages import (
     Insert,
     Message,
+    Relation,
+    StreamAbort,
+    StreamCommit,
+    StreamStart,
+    StreamStop,
+)
+    Insert,
+    Message,
     StreamAbort,
     StreamCommit,
 )
