@@ -5,19 +5,18 @@ would answer the next question. Redis being away means that acks come late, noth
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
 from tidegate.checkpoint.redis_store import read_acks
-from tidegate.config.redis import RedisConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.names import ack_channel
 from tidegate.errors import TransientError
-from tidegate.observability.logs import Log
+from tidegate_reader.surroundings import Surroundings
 
 POLL_SECONDS = 1.0
 READ_SECONDS = 5.0
@@ -25,19 +24,12 @@ _RECONNECT_SECONDS = 1.0
 
 
 class AckWatch:
-    def __init__(
-        self,
-        config: RedisConfig,
-        pipeline: str,
-        generation: str,
-        on_acks: Callable[[Mapping[str, Ack]], None],
-        log: Log,
-    ) -> None:
-        self._config, self._pipeline, self._generation = config, pipeline, generation
-        self._on_acks, self._log = on_acks, log
+    def __init__(self, around: Surroundings, generation: str, on_acks: Callable[[Mapping[str, Ack]], None]) -> None:
+        self._around, self._generation = around, generation
+        self._redis, self._pipeline = around.config.redis, around.config.pipeline
+        self._on_acks = on_acks
         self._news = asyncio.Event()
-        self.is_reachable = True
-        self.last_read = time.monotonic()
+        self._is_reachable = True
 
     async def poll(self) -> None:
         """Reads at every publication and at least once a second."""
@@ -48,31 +40,28 @@ class AckWatch:
 
     async def subscribe(self) -> None:
         while True:
-            async with connect_async(self._config) as client:
-                try:
+            async with connect_async(self._redis) as client:
+                # The poll goes on meanwhile, and says that Redis is away.
+                with suppress(redis.RedisError, OSError, TimeoutError):
                     await self._listen(client)
-                except (redis.RedisError, OSError, TimeoutError):
-                    pass  # The poll goes on, and says that Redis is away.
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _read_until_it_fails(self) -> None:
-        async with connect_async(self._config) as client:
+        async with connect_async(self._redis) as client:
             while True:
                 try:
                     acks = await read_now(client, self._pipeline, self._generation)
                 except TransientError as error:
-                    self._note_reachable(False, error)
+                    self._unreadable(error)
                     return
-                self._note_reachable(True, None)
+                self._readable()
                 self._on_acks(acks)
                 await self._wait_for_news()
 
     async def _wait_for_news(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(POLL_SECONDS):
                 await self._news.wait()
-        except TimeoutError:
-            pass
         self._news.clear()
 
     async def _listen(self, client: redis.asyncio.Redis) -> None:
@@ -82,13 +71,17 @@ class AckWatch:
                 if await channel.get_message(timeout=POLL_SECONDS * 3) is not None:
                     self._news.set()
 
-    def _note_reachable(self, reachable: bool, error: TransientError | None) -> None:
-        if reachable:
-            self.last_read = time.monotonic()
-        if reachable != self.is_reachable:
-            self.is_reachable = reachable
-            event = "acks_readable_again" if reachable else "acks_unreadable"
-            self._log.warning(event, code=error.code if error else "")
+    def _unreadable(self, error: TransientError) -> None:
+        if self._is_reachable:
+            self._is_reachable = False
+            self._around.health.degraded("acks", "Redis does not answer: nothing is confirmed")
+            self._around.log.warning("acks_unreadable", code=error.code)
+
+    def _readable(self) -> None:
+        if not self._is_reachable:
+            self._is_reachable = True
+            self._around.health.up("acks")
+            self._around.log.info("acks_readable_again")
 
 
 async def read_now(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:

@@ -17,12 +17,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidegate.errors import TransientError
+from tidegate.events import POSTGRES_EPOCH_UNIX_US
 from tidegate.lsn import Lsn
-from tidegate.pgoutput.messages import POSTGRES_EPOCH_UNIX_US
 from tidegate.pgoutput.wire import encode_status
+from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 STATUS_SECONDS = 1.0
@@ -56,11 +58,11 @@ class StormWatch:
 
 
 class Feedback:
-    def __init__(self, stream: ReplicationStream, levels: Callable[[], Levels]) -> None:
-        self._stream, self._levels = stream, levels
+    def __init__(self, stream: ReplicationStream, levels: Callable[[], Levels], metrics: ReaderMetrics) -> None:
+        self._stream, self._levels, self._metrics = stream, levels, metrics
         self._due = asyncio.Event()
         self._storm = StormWatch()
-        self._sent_confirmed = Lsn(0)
+        self._coalescing: asyncio.TimerHandle | None = None
 
     def reply_requested(self) -> None:
         """Raises when the server is shutting down."""
@@ -79,6 +81,9 @@ class Feedback:
 
     async def send(self) -> None:
         self._due.clear()
+        if self._coalescing is not None:
+            self._coalescing.cancel()
+            self._coalescing = None
         levels = self._levels()
         quiet = time.monotonic() - self._stream.last_heard
         clock = time.time_ns() // 1000 - POSTGRES_EPOCH_UNIX_US
@@ -90,15 +95,14 @@ class Feedback:
             reply_requested=quiet > PULL_AFTER_SECONDS,
         )
         await self._stream.send(status)
-        self._sent_confirmed = levels.confirmed
+        self._metrics.statuses.add()
+
+    def confirmed_grew(self) -> None:
+        """Many acks make one status."""
+        if self._coalescing is None:
+            self._coalescing = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self._due.set)
 
     async def _wait(self) -> None:
-        """At most `STATUS_SECONDS`; less if something has become due."""
-        deadline = time.monotonic() + STATUS_SECONDS
-        while not self._due.is_set() and (left := deadline - time.monotonic()) > 0:
-            try:
-                async with asyncio.timeout(min(left, COALESCE_SECONDS)):
-                    await self._due.wait()
-            except TimeoutError:
-                if self._levels().confirmed > self._sent_confirmed:
-                    return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_SECONDS):
+                await self._due.wait()

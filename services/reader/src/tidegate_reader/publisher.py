@@ -9,6 +9,7 @@ after it is ever reported as durable. The next epoch reads what became of it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -22,6 +23,7 @@ from tidegate_reader.raw_topic import BATCH_OVERHEAD_BYTES, batch_bytes, client_
 MAX_FRAMES_IN_FLIGHT = 64
 SEND_SECONDS = 30.0
 START_SECONDS = 30.0
+CLOSE_SECONDS = 1.0
 _PARTITION = 0
 
 
@@ -109,12 +111,19 @@ async def open_producer(kafka: KafkaConfig, raw_topic: RawTopic) -> Any:
         async with asyncio.timeout(START_SECONDS):
             await producer.start()
     except KafkaError as error:
-        await producer.stop()
+        await close_producer(producer)
         raise unavailable(error) from error
     except TimeoutError:
-        await producer.stop()
+        await close_producer(producer)
         raise unavailable(None) from None
     return producer
+
+
+async def close_producer(producer: Any) -> None:
+    """What is in flight may still arrive; nobody counts on it, the next epoch finds it or not."""
+    with suppress(KafkaError, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await producer.stop()
 
 
 async def publish_epoch_frame(producer: Any, topic: str, data: bytes, expected_offset: int) -> None:

@@ -1,0 +1,85 @@
+"""source → framer → publisher: one loop that never waits while something can be read.
+
+Invariant: when the publisher has no room this loop stands still, and with it the server's sending; statuses go on.
+"""
+
+import asyncio
+import time
+
+from tidegate.errors import TransientError
+from tidegate_reader.feedback import SILENCE_SECONDS, Feedback
+from tidegate_reader.framer import Framer
+from tidegate_reader.frames import SealedFrame
+from tidegate_reader.metrics import ReaderMetrics
+from tidegate_reader.progress import Progress
+from tidegate_reader.publisher import Publisher
+from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+
+_LONGEST_WAIT_SECONDS = 5.0
+
+
+class Intake:
+    def __init__(
+        self,
+        stream: ReplicationStream,
+        framer: Framer,
+        publisher: Publisher,
+        feedback: Feedback,
+        metrics: ReaderMetrics,
+        progress: Progress,
+    ) -> None:
+        self._stream, self._framer, self._publisher = stream, framer, publisher
+        self._feedback, self._metrics, self._progress = feedback, metrics, progress
+        self._listening_since = time.monotonic()
+        self._replies = self._dropped = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`; then everything read is in the raw topic."""
+        while not stop.is_set():
+            await self._turn()
+        await self._publisher.publish(self._framer.finish(time.monotonic()))
+        await self._publisher.drained()
+
+    async def _turn(self) -> None:
+        batch = self._stream.read()
+        now = time.monotonic()
+        if batch:
+            frames = self._framer.feed(batch, now)
+            self._note(batch)
+        else:
+            frames = self._framer.empty_link(now)
+        if frames:
+            await self._publish(frames)
+        elif not batch:
+            await self._wait(now)
+
+    async def _publish(self, frames: list[SealedFrame]) -> None:
+        self._progress.in_flight_bytes = self._publisher.in_flight_bytes
+        if self._publisher.is_blocked:
+            await self._publisher.publish(frames)
+            self._listening_since = time.monotonic()
+        else:
+            await self._publisher.publish(frames)
+            await asyncio.sleep(0)  # Sending suspends nobody; the other tasks get their turn once a frame.
+
+    async def _wait(self, now: float) -> None:
+        if now - max(self._stream.last_heard, self._listening_since) > SILENCE_SECONDS:
+            raise TransientError(
+                "nothing was heard from the server for too long",
+                code="SOURCE_SILENT",
+                remedy="The link is probably dead; the reader connects again.",
+            )
+        deadline = self._framer.deadline()
+        wait = _LONGEST_WAIT_SECONDS if deadline is None else min(max(deadline - now, 0.0), _LONGEST_WAIT_SECONDS)
+        await self._stream.readable(wait)
+
+    def _note(self, batch: list[memoryview]) -> None:
+        self._metrics.received.add(len(batch))
+        self._metrics.received_bytes.add(sum(map(len, batch)))
+        self._progress.received_lsn = self._framer.received_lsn
+        if self._framer.reply_requests != self._replies:
+            self._replies = self._framer.reply_requests
+            self._feedback.reply_requested()
+        if self._framer.dropped_messages != self._dropped:
+            self._metrics.dropped.add(self._framer.dropped_messages - self._dropped)
+            self._dropped = self._framer.dropped_messages

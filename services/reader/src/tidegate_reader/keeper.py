@@ -1,0 +1,38 @@
+"""Brings the gate what it decides on, and carries its decision to feedback, status and metrics."""
+
+from collections.abc import Mapping
+
+from tidegate.contracts.ack import Ack
+from tidegate_reader.feedback import Feedback
+from tidegate_reader.frames import SealedFrame
+from tidegate_reader.gate import Gate
+from tidegate_reader.metrics import ReaderMetrics
+from tidegate_reader.progress import Progress
+
+
+class Keeper:
+    def __init__(self, gate: Gate, feedback: Feedback, progress: Progress, metrics: ReaderMetrics) -> None:
+        self._gate, self._feedback = gate, feedback
+        self._progress, self._metrics = progress, metrics
+
+    def durable(self, frame: SealedFrame, offset: int) -> None:
+        self._gate.produced(frame.safe_lsn)
+        self._progress.produced_lsn = max(self._progress.produced_lsn, frame.safe_lsn)
+        self._progress.raw_offset = offset
+        self._progress.frames += 1
+        self._progress.changes += frame.changes
+        self._progress.bytes += len(frame.data)
+        self._metrics.frames.add()
+        self._metrics.changes.add(frame.changes)
+        self._metrics.produced_bytes.add(len(frame.data))
+        self._settle()
+
+    def acked(self, acks: Mapping[str, Ack]) -> None:
+        self._gate.acked(acks)
+        self._settle()
+
+    def _settle(self) -> None:
+        self._progress.gate_holder = self._gate.holder
+        if self._gate.confirmed > self._progress.confirmed_lsn:
+            self._progress.confirmed_lsn = self._gate.confirmed
+            self._feedback.confirmed_grew()

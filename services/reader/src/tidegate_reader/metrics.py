@@ -1,0 +1,49 @@
+"""Every metric of the reader, declared once."""
+
+from collections.abc import Callable, Sequence
+
+from tidegate.observability.metrics import Metrics
+from tidegate_reader.progress import Progress
+
+
+class ReaderMetrics:
+    def __init__(self, progress: Progress, required: Sequence[str]) -> None:
+        self.all = Metrics("reader")
+        self.received = self.all.counter("received", "messages", "Replication messages received from the server.")
+        self.received_bytes = self.all.counter("received", "bytes", "Bytes of these messages, envelopes included.")
+        self.dropped = self.all.counter(
+            "dropped", "messages", "Non-transactional logical messages: they have no position and are not delivered."
+        )
+        self.frames = self.all.counter("produced", "frames", "Frames acknowledged by the broker.")
+        self.changes = self.all.counter("produced", "changes", "Changes inside these frames.")
+        self.produced_bytes = self.all.counter("produced", "bytes", "Bytes of these frames.")
+        self.statuses = self.all.counter("sent", "statuses", "Standby status updates sent to the server.")
+        self.heartbeats = self.all.counter("written", "heartbeats", "Heartbeat messages written to the source.")
+        self._follow(progress, required)
+
+    def _follow(self, progress: Progress, required: Sequence[str]) -> None:
+        gauges = (
+            ("server", "lsn", "End of the server's WAL.", lambda: progress.server_lsn),
+            ("received", "lsn", "Highest LSN received.", lambda: progress.received_lsn),
+            ("produced", "lsn", "safe_lsn of the last acknowledged frame.", lambda: progress.produced_lsn),
+            ("confirmed", "lsn", "What the source may forget.", lambda: progress.confirmed_lsn),
+            ("wal_held", "bytes", "WAL that the slot keeps on the server.", lambda: progress.wal_held_bytes),
+            ("in_flight", "bytes", "Bytes of frames sent and not yet acknowledged.", lambda: progress.in_flight_bytes),
+            ("raw", "offset", "Offset of the last acknowledged frame.", lambda: progress.raw_offset),
+            ("epoch", "number", "Number of this run of the reader.", lambda: progress.epoch),
+            (
+                "safe_wal",
+                "bytes",
+                "WAL that may still be written before the server gives the slot up; -1 without a limit.",
+                lambda: -1 if progress.safe_wal_bytes is None else progress.safe_wal_bytes,
+            ),
+        )
+        for thing, unit, meaning, value in gauges:
+            self.all.gauge(thing, unit, meaning).follow(value)
+        holds = self.all.gauge("gate_held", "flag", "1 for the sink that the gate waits for.", sink=required)
+        for sink in required:
+            holds.follow(_holds(progress, sink), sink=sink)
+
+
+def _holds(progress: Progress, sink: str) -> Callable[[], float]:
+    return lambda: float(progress.gate_holder == sink)

@@ -1,0 +1,199 @@
+"""How a run begins. The order is the point: what is checked later must not be undone by what was done earlier.
+
+preflight → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan → epoch frame
+
+Invariant: the end of the raw topic is read after the slot is ours, so no reader that owned it before us can still be
+sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from tidegate.checkpoint.connect import connect_async
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import EpochRecord, StreamOptions
+from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
+from tidegate.contracts.generation import Generation
+from tidegate.errors import ConfigError, StreamError, TransientError
+from tidegate.lsn import Lsn, format_lsn
+from tidegate_reader.acks import read_now
+from tidegate_reader.frames import EpochStamp
+from tidegate_reader.progress import unix_microseconds
+from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
+from tidegate_reader.raw_log import RawLog, read_raw_log
+from tidegate_reader.raw_topic import ensure_raw_topic
+from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.source_watch import wal_end
+from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
+from tidegate_reader.sources.postgres_wal.preflight import preflight
+from tidegate_reader.sources.postgres_wal.publications import ensure_publication
+from tidegate_reader.sources.postgres_wal.quoting import identifier, literal
+from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
+from tidegate_reader.sources.postgres_wal.slots import SlotState, check_slot, create_slot, read_slot
+from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+
+_NONCE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An epoch that has begun: its frame is in the raw topic, its stream flows."""
+
+    stamp: EpochStamp
+    plan: Plan
+    confirmed: Lsn
+    acks: Mapping[str, Ack]
+    producer: Any  # aiokafka is not typed
+    next_offset: int
+
+
+async def connect_side(config: PipelineConfig) -> SideConnection:
+    return await SideConnection.open(config.source, f"tidegate {config.pipeline}")
+
+
+async def check(config: PipelineConfig, side: SideConnection) -> tuple[int, str, SlotState | None]:
+    """Server version, topic id and slot; what is wrong at the source and at the raw topic is told together."""
+    slot = await read_slot(side, config.source.slot.name)
+    server_version, topic = await asyncio.gather(
+        preflight(side, config.source, slot_exists=slot is not None),
+        ensure_raw_topic(config.kafka, config.raw_topic),
+        return_exceptions=True,
+    )
+    failures = [each for each in (server_version, topic) if isinstance(each, BaseException)]
+    if len(failures) > 1 and all(isinstance(each, ConfigError) for each in failures):
+        problems = [problem for each in failures if isinstance(each, ConfigError) for problem in each.problems]
+        raise ConfigError("source and raw topic are not fit", code="PREFLIGHT", problems=tuple(problems))
+    if failures:
+        raise failures[0]
+    assert isinstance(server_version, int)
+    assert not isinstance(topic, BaseException)
+    if slot is not None:
+        check_slot(slot, config.source.database)
+    return server_version, topic.topic_id, slot
+
+
+async def begin(config: PipelineConfig, side: SideConnection, stream: ReplicationStream) -> Run:
+    server_version, topic_id, slot = await check(config, side)
+    log = await read_raw_log(config.kafka, config.raw_topic.name)
+    created = await _ensure_slot(config, side, stream, slot, log, server_version)
+    generation = generation_of(await _identity(config, stream), log)
+    acks = await _read_acks(config, generation)
+    options = _stream_options(config, server_version)
+    started = start_lsn(acks, config.required_sinks, log)
+    await stream.start(_start_command(config, options, started))
+    log = await read_raw_log(config.kafka, config.raw_topic.name)
+    if log.tail is not None and log.tail.generation != generation:
+        raise TransientError(
+            "another reader wrote into the raw topic meanwhile", code="EPOCH_RACE", remedy="The reader starts again."
+        )
+    confirmed = await _confirmed(side, config.source.slot.name)
+    slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
+    decided = plan(slot_start, acks, config.required_sinks, log, topic_id)
+    record = EpochRecord(
+        mode=decided.mode,
+        start_lsn=slot_start.lsn,
+        tail=log.tail.position if log.tail else decided.position,
+        options=options,
+        previous=decided.previous,
+        topic_id=topic_id,
+        server_version=server_version,
+        software=f"tidegate-reader {version('tidegate-reader')}",
+    )
+    stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
+    producer = await _begin_epoch(config, stamp, decided, record)
+    return Run(stamp, decided, confirmed, acks, producer, log.end + 1)
+
+
+async def _ensure_slot(
+    config: PipelineConfig,
+    side: SideConnection,
+    stream: ReplicationStream,
+    slot: SlotState | None,
+    log: RawLog,
+    server_version: int,
+) -> bool:
+    """True if it was created now."""
+    wanted = config.source.slot
+    if slot is None and log.tail is not None:
+        raise StreamError(
+            f"slot {wanted.name} is gone, and the raw topic holds what was read from it",
+            code="SLOT_MISSING",
+            remedy=LOST_REMEDY,
+        )
+    if slot is None and not wanted.create:
+        raise ConfigError(
+            f"slot {wanted.name} does not exist and source.slot.create is false",
+            code="SLOT_UNKNOWN",
+            remedy=f"SELECT pg_create_logical_replication_slot({literal(wanted.name)}, 'pgoutput');",
+        )
+    if config.source.publication.manage:
+        await ensure_publication(side, config.source.publication)
+    if slot is None:
+        await create_slot(stream, wanted, server_version)
+    return slot is None
+
+
+async def _identity(config: PipelineConfig, stream: ReplicationStream) -> SourceIdentity:
+    [(system, timeline, *_)] = await stream.execute("IDENTIFY_SYSTEM")
+    return SourceIdentity(int(system or 0), int(timeline or 0), config.source.database, config.source.slot.name)
+
+
+async def _read_acks(config: PipelineConfig, generation: Generation) -> dict[str, Ack]:
+    async with connect_async(config.redis) as client:
+        return await read_now(client, config.pipeline, generation.id)
+
+
+async def _confirmed(side: SideConnection, slot: str) -> Lsn:
+    """Read after the start: only then nobody else moves it."""
+    state = await read_slot(side, slot)
+    if state is None:
+        raise StreamError(f"slot {slot} vanished while it was started", code="SLOT_MISSING", remedy=LOST_REMEDY)
+    return state.confirmed
+
+
+def _stream_options(config: PipelineConfig, server_version: int) -> StreamOptions:
+    # What a server of this version knows (pgoutput.h, LOGICALREP_PROTO_MAX_VERSION_NUM); nothing is streamed anyway.
+    newest = {10: 1, 11: 1, 12: 1, 13: 1, 14: 2, 15: 3}.get(server_version // 10_000, 4)
+    return StreamOptions(tuple(config.publication_names), newest, messages=server_version >= 140_000)
+
+
+def _start_command(config: PipelineConfig, options: StreamOptions, started: Lsn) -> str:
+    names = literal(",".join(identifier(name) for name in options.publications))
+    messages = ", messages 'true'" if options.messages else ""
+    return (
+        f"START_REPLICATION SLOT {identifier(config.source.slot.name)} LOGICAL {format_lsn(started)}"
+        f" (proto_version '{options.protocol}', publication_names {names}{messages})"
+    )
+
+
+async def _begin_epoch(config: PipelineConfig, stamp: EpochStamp, decided: Plan, record: EpochRecord) -> Any:
+    """The producer of this epoch, its epoch frame acknowledged. Only an epoch frame does not know its own offset."""
+    header = FrameHeader(
+        kind=FrameKind.EPOCH,
+        generation=stamp.generation,
+        epoch=stamp.number,
+        epoch_nonce=stamp.nonce,
+        epoch_offset=NO_OFFSET,
+        seq=0,
+        first=decided.position,
+        last=decided.position,
+        safe_lsn=decided.safe_lsn,
+        created=unix_microseconds(),
+    )
+    producer = await open_producer(config.kafka, config.raw_topic)
+    try:
+        data = encode_frame(header, body=(record.encode(),))
+        await publish_epoch_frame(producer, config.raw_topic.name, data, stamp.offset)
+    except BaseException:
+        await close_producer(producer)
+        raise
+    return producer
+
+
+async def open_stream(config: PipelineConfig) -> ReplicationStream:
+    return await ReplicationStream.connect(replication_conninfo(config.source, f"tidegate {config.pipeline} reader"))

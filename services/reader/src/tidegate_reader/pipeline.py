@@ -1,0 +1,121 @@
+"""The reader, top to bottom. It passes values between stages and decides nothing.
+
+PostgreSQL ─stream─▶ intake (framer) ─frames─▶ publisher ─▶ raw topic
+     ▲                                            │ acknowledged
+     └──────── feedback ◀── confirmed ── gate ◀───┴──── acks (Redis)
+
+One TaskGroup: the first task that fails ends the run, and its error says whether starting again helps.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+
+from tidegate.contracts.status import State
+from tidegate.errors import TransientError
+from tidegate.lsn import format_lsn
+from tidegate_reader.acks import AckWatch
+from tidegate_reader.feedback import Feedback, Levels
+from tidegate_reader.framer import Framer, FramerLimits
+from tidegate_reader.gate import Gate
+from tidegate_reader.heartbeat import Heartbeat
+from tidegate_reader.intake import Intake
+from tidegate_reader.keeper import Keeper
+from tidegate_reader.opening import Run, begin, connect_side, open_stream
+from tidegate_reader.progress import unix_microseconds
+from tidegate_reader.publisher import Publisher, close_producer
+from tidegate_reader.source_watch import SourceWatch
+from tidegate_reader.sources.postgres_wal.session import SideConnection
+from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+from tidegate_reader.surroundings import Surroundings
+
+DRAIN_SECONDS = 3.0
+GOODBYE_SECONDS = 1.0
+
+
+async def run(around: Surroundings) -> None:
+    """Until it is told to stop (returns) or something fails (raises our error, or a group of them)."""
+    async with AsyncExitStack() as resources:
+        side = await connect_side(around.config)
+        resources.push_async_callback(side.close)
+        stream = await open_stream(around.config)
+        resources.callback(stream.close)
+        opened = await begin(around.config, side, stream)
+        resources.push_async_callback(close_producer, opened.producer)
+        await _announce(around, opened)
+        await _flow(around, opened, side, stream)
+
+
+async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream: ReplicationStream) -> None:
+    config, plan = around.config, opened.plan
+    gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
+    framer = Framer(
+        opened.stamp,
+        FramerLimits(config.raw_topic.max_frame, config.raw_topic.linger.total_seconds()),
+        position=plan.position,
+        safe_lsn=plan.safe_lsn,
+        skip_to=plan.skip_to,
+        next_seq=1,
+        wall_clock=unix_microseconds,
+    )
+    feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
+    keeper = Keeper(gate, feedback, around.progress, around.metrics)
+    publisher = Publisher(opened.producer, config.raw_topic, next_offset=opened.next_offset, on_durable=keeper.durable)
+    intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress)
+    acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
+    heartbeat = Heartbeat(side, around)
+    source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)
+
+    keeper.acked(opened.acks)
+    async with asyncio.TaskGroup() as tasks:
+        intaking = tasks.create_task(intake.run(around.stop), name="intake")
+        background = [
+            tasks.create_task(publisher.settle(), name="settle"),
+            tasks.create_task(feedback.run(), name="feedback"),
+            tasks.create_task(acks.poll(), name="acks_poll"),
+            tasks.create_task(acks.subscribe(), name="acks_subscribe"),
+            tasks.create_task(heartbeat.run(), name="heartbeat"),
+            tasks.create_task(source_watch.run(), name="source_watch"),
+            tasks.create_task(_stop(around, stream, intaking), name="stop"),
+        ]
+        await asyncio.wait([intaking])
+        for task in background:
+            task.cancel()
+    await _say_goodbye(stream, feedback)
+
+
+async def _stop(around: Surroundings, stream: ReplicationStream, intaking: asyncio.Task[None]) -> None:
+    """What is not in the raw topic by then is sent again after the next start."""
+    await around.stop.wait()
+    around.progress.state = State.DRAINING
+    around.health.down("reader", "stopping")
+    stream.wake()
+    await asyncio.sleep(DRAIN_SECONDS)
+    around.log.warning("drain_cut_short", seconds=DRAIN_SECONDS)
+    intaking.cancel()
+
+
+async def _say_goodbye(stream: ReplicationStream, feedback: Feedback) -> None:
+    """The last status, and our end of the stream, so that the server lets the slot go at once."""
+    with suppress(TransientError, TimeoutError):
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            await feedback.send()
+            await stream.end()
+
+
+async def _announce(around: Surroundings, opened: Run) -> None:
+    stamp, plan, progress = opened.stamp, opened.plan, around.progress
+    progress.generation, progress.epoch, progress.state = stamp.generation.id, stamp.number, State.RUNNING
+    progress.raw_offset, progress.produced_lsn = stamp.offset, plan.safe_lsn
+    progress.received_lsn, progress.confirmed_lsn = plan.safe_lsn, opened.confirmed
+    for component in ("reader", "source", "raw_topic", "acks"):
+        around.health.up(component)
+    around.log.info(
+        "epoch_begun",
+        generation=stamp.generation.id,
+        epoch=stamp.number,
+        mode=plan.mode,
+        offset=stamp.offset,
+        position=str(plan.position),
+        confirmed=format_lsn(opened.confirmed),
+    )
+    await around.reporter.lineage(stamp.generation, stamp.number)

@@ -1,0 +1,54 @@
+"""Says every second how the reader is: its status and lineage in Redis, its numbers as metrics, its health.
+
+Invariant: a report that fails changes nothing about delivery; it is tried again a second later.
+"""
+
+import asyncio
+import json
+
+import redis
+import redis.asyncio
+
+from tidegate.checkpoint.connect import connect_async
+from tidegate.config.redis import RedisConfig
+from tidegate.contracts.generation import Generation
+from tidegate.contracts.names import lineage_key, reader_status_key
+from tidegate_reader.progress import Progress
+
+REPORT_SECONDS = 1.0
+WRITE_SECONDS = 2.0
+
+
+class Reporter:
+    """Owns one connection; a write that is cut off drops it."""
+
+    def __init__(self, config: RedisConfig, progress: Progress) -> None:
+        self._config, self._progress = config, progress
+        self._client: redis.asyncio.Redis | None = None
+
+    async def run(self) -> None:
+        while True:
+            await self.report()
+            await asyncio.sleep(REPORT_SECONDS)
+
+    async def report(self) -> bool:
+        return await self._set(reader_status_key(self._progress.pipeline), self._progress.status().encode())
+
+    async def lineage(self, generation: Generation, epoch: int) -> bool:
+        document = {"generation": generation.to_json(), "epoch": epoch}
+        return await self._set(lineage_key(self._progress.pipeline), json.dumps(document, sort_keys=True).encode())
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    async def _set(self, key: str, value: bytes) -> bool:
+        self._client = self._client or connect_async(self._config)
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._client.set(key, value)
+        except (redis.RedisError, OSError, TimeoutError):
+            await self.close()
+            return False
+        return True

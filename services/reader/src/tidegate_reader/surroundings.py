@@ -1,0 +1,24 @@
+"""What every part of one reader process shares; made by main, passed down."""
+
+import asyncio
+from dataclasses import dataclass
+
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.observability.health import Health
+from tidegate.observability.logs import Log
+from tidegate_reader.metrics import ReaderMetrics
+from tidegate_reader.progress import Progress
+from tidegate_reader.reporting import Reporter
+
+COMPONENTS = ("reader", "source", "raw_topic", "acks")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    config: PipelineConfig
+    progress: Progress
+    metrics: ReaderMetrics
+    health: Health
+    reporter: Reporter
+    log: Log
+    stop: asyncio.Event
