@@ -24,11 +24,6 @@ from tidegate.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-    Insert,
-    Message,
-    StreamAbort,
-    StreamCommit,
-)
 from tidegate.pgoutput.transactions import Transactions
 from tidegate.position import Position
 
