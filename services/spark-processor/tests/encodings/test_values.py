@@ -14,7 +14,7 @@ from tidegate_processor.encodings.values import column_key, column_value
 INT4, INT8, FLOAT4, FLOAT8, NUMERIC, BOOL, BYTEA = 23, 20, 700, 701, 1700, 16, 17
 JSON, JSONB, BPCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ = 114, 3802, 1042, 1082, 1083, 1114, 1184
 INT4S, FLOAT8S, NUMERICS, TEXTS, BOOLS, BYTEAS, JSONBS, BOXES = 1007, 1022, 1231, 1009, 1000, 1001, 3807, 1020
-TIMESTAMPTZS = 1185
+TIMESTAMPTZS, BPCHARS = 1185, 1014
 ENUM = 16500
 
 
@@ -86,6 +86,7 @@ def test_a_value_in_json(type_oid: int, text: str, expected: str) -> None:
         (BPCHAR, ["a", "a  "]),
         (NUMERICS, ["{1.0,2}", "{1,2.00}"]),
         (FLOAT8S, ["{0}", "{-0}"]),
+        (BPCHARS, ['{a,"b "}', "{a,b}"]),
     ],
 )
 def test_keys_with_equal_values_are_equal_bytes(type_oid: int, texts: list[str]) -> None:

@@ -12,7 +12,9 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 def _tokens(delimiter: bytes) -> re.Pattern[bytes]:
     mark = re.escape(delimiter)
-    return re.compile(rb'[{}]|(?P<next>%b)|"(?P<quoted>(?:[^"\\]|\\.)*)"|[^{}"\\%b]+' % (mark, mark), re.DOTALL)
+    # Unrolled: a choice repeated for every byte would keep a way back for each of them.
+    quoted = rb'"(?P<quoted>[^"\\]*(?:\\.[^"\\]*)*)"'
+    return re.compile(rb'[{}]|(?P<next>%b)|%b|[^{}"\\%b]+' % (mark, quoted, mark), re.DOTALL)
 
 
 _BY_DELIMITER = {delimiter: _tokens(delimiter) for delimiter in (b",", b";")}

@@ -30,10 +30,7 @@ def column_value(column: Column) -> Convert:
 
 def column_key(column: Column) -> Convert:
     """How they look in the key: equal values give equal bytes, wherever the type allows it."""
-    kind = kind_of(column.type_oid)
-    if kind is Kind.BPCHAR and column.typmod == _UNLIMITED:
-        return _unpadded
-    return _converter(column.type_oid, _KEYS)
+    return _converter(column.type_oid, _UNPADDED_KEYS if column.typmod == _UNLIMITED else _KEYS)
 
 
 def _converter(type_oid: int, converters: dict[Kind, Convert]) -> Convert:
@@ -126,3 +123,5 @@ _VALUES: dict[Kind, Convert] = {
 }
 
 _KEYS: dict[Kind, Convert] = {**_VALUES, Kind.FLOAT: _key_float, Kind.NUMERIC: _key_numeric}
+
+_UNPADDED_KEYS: dict[Kind, Convert] = {**_KEYS, Kind.BPCHAR: _unpadded}
