@@ -8,6 +8,7 @@ from tidegate.contracts.frame import (
     NO_OFFSET,
     FrameHeader,
     FrameKind,
+    OpenTransaction,
     SchemaEntry,
     SchemaRole,
     encode_frame,
@@ -70,14 +71,37 @@ class RawLog:
         commit_lsn = Lsn(self.safe_lsn + 0x10)
         end_lsn = Lsn(commit_lsn + 0x30)
         messages = [Begin(commit_lsn, COMMIT_TIME, 700), *rows, Commit(commit_lsn, end_lsn, COMMIT_TIME)]
-        first = Position(commit_lsn, 0)
         self.position, self.safe_lsn = Position(commit_lsn, len(rows)), end_lsn
-        body = [BODY_ENTRY.pack(len(raw), commit_lsn) + raw for raw in map(encode_message, messages)]
-        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
-        return self._append(FrameKind.WAL, first, schema, body, changes=len(rows), messages=len(messages))
+        return self._wal(messages, commit_lsn, 0, changes=len(rows), relation=relation)
+
+    def split_transaction(self, head: Sequence[Message], tail: Sequence[Message]) -> None:
+        """One transaction in two frames; the second one starts in its middle."""
+        commit_lsn, end_lsn = Lsn(self.safe_lsn + 0x10), Lsn(self.safe_lsn + 0x40)
+        begin = [Begin(commit_lsn, COMMIT_TIME, 700), *head]
+        self.position = Position(commit_lsn, len(head) - 1)
+        self._wal(begin, commit_lsn, 0, changes=len(head))
+        opened = OpenTransaction(700, commit_lsn, COMMIT_TIME, len(head))
+        self.position, self.safe_lsn = Position(commit_lsn, len(head) + len(tail)), end_lsn
+        end = [*tail, Commit(commit_lsn, end_lsn, COMMIT_TIME)]
+        self._wal(end, commit_lsn, len(head), changes=len(tail), opened=opened)
 
     def tick(self) -> bytes:
         return self._append(FrameKind.WAL, self.position, (), [], min_bytes=1536)
+
+    def _wal(
+        self,
+        messages: Sequence[Message],
+        commit_lsn: Lsn,
+        ordinal: int,
+        *,
+        changes: int,
+        relation: Relation = ORDERS,
+        opened: OpenTransaction | None = None,
+    ) -> bytes:
+        body = [BODY_ENTRY.pack(len(raw), commit_lsn) + raw for raw in map(encode_message, messages)]
+        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
+        first = Position(commit_lsn, ordinal)
+        return self._append(FrameKind.WAL, first, schema, body, changes=changes, messages=len(messages), opened=opened)
 
     def _append(
         self,
@@ -89,6 +113,7 @@ class RawLog:
         changes: int = 0,
         messages: int = 0,
         min_bytes: int = 0,
+        opened: OpenTransaction | None = None,
     ) -> bytes:
         header = FrameHeader(
             kind=kind,
@@ -103,6 +128,7 @@ class RawLog:
             created=0,
             messages=messages,
             changes=changes,
+            open_transaction=opened,
         )
         self._seq += 1
         frame = encode_frame(header, schema, body, min_bytes=min_bytes)

@@ -1,0 +1,165 @@
+"""Which raw records are taken, dropped, void, or the end of a lane."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.frames import GENERATION, RawLog, row
+
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.generation import Generation
+from tidegate.errors import DecodeError, StreamError
+from tidegate.lsn import Lsn
+from tidegate.position import Position
+from tidegate_processor.ingest import Ingest
+
+
+def taken(ingest: Ingest, frames: list[bytes], start: int = 0) -> list[int]:
+    """The offsets that were taken."""
+    return [found.offset for at, frame in enumerate(frames, start) for found in ingest.feed(at, frame)]
+
+
+def cursor(log: RawLog, next_offset: int, *, epoch: int = 1, seq: int) -> Cursor:
+    return Cursor(
+        generation=log.generation.id,
+        topic_id="topic",
+        epoch=epoch,
+        epoch_nonce=epoch.to_bytes(16, "big").hex(),
+        seq=seq,
+        next_offset=next_offset,
+        position=Position(Lsn(1), 0),
+        safe_lsn=Lsn(1),
+        config_epoch="c",
+        incarnation=1,
+    )
+
+
+def test_frames_of_one_epoch_are_taken_in_order() -> None:
+    log = RawLog()
+    frames = [log.epoch(), log.transaction(row(1)), log.tick(), log.transaction(row(2))]
+
+    assert taken(Ingest(None), frames) == [0, 1, 2, 3]
+
+
+def test_what_lies_below_the_cursor_was_seen() -> None:
+    log = RawLog()
+    frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
+
+    assert taken(Ingest(cursor(log, 2, seq=1)), frames) == [2]
+
+
+def test_a_log_that_begins_behind_the_cursor_is_lost() -> None:
+    log = RawLog()
+    frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
+
+    with pytest.raises(StreamError) as raised:
+        taken(Ingest(cursor(log, 1, seq=0)), frames[2:], start=2)
+
+    assert raised.value.code == "RAW_TOPIC_TRIMMED"
+
+
+def test_left_overs_of_an_older_epoch_are_void() -> None:
+    old, new = RawLog(), RawLog()
+    frames = [old.epoch(1), old.transaction(row(1)), new.epoch(2), old.transaction(row(2)), new.transaction(row(2))]
+    ingest = Ingest(None)
+
+    assert taken(ingest, frames) == [0, 1, 2, 4]
+    assert ingest.void_frames == 1
+
+
+def test_an_epoch_frame_that_is_not_above_the_current_one_is_void() -> None:
+    first, second = RawLog(), RawLog()
+    frames = [first.epoch(2), second.epoch(2), first.transaction(row(1))]
+
+    assert taken(Ingest(None), frames) == [0, 2]
+
+
+def test_two_readers_with_one_number_are_told_apart_by_their_nonce() -> None:
+    first, second = RawLog(), RawLog()
+    opening = first.epoch(2)
+    second.epoch(2)
+    second._nonce = bytes(15) + b"\xff"
+    foreign = second.transaction(row(9))
+
+    assert taken(Ingest(None), [opening, foreign, first.transaction(row(1))]) == [0, 2]
+
+
+def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
+    log = RawLog()
+    frames = [log.epoch(), log.transaction(row(1))]
+    log.transaction(row(2))  # lost on its way
+    frames += [log.transaction(row(3)), log.transaction(row(4))]
+    ingest = Ingest(None)
+
+    assert taken(ingest, frames) == [0, 1]
+    assert ingest.hole_at == 2
+
+    healed = RawLog()
+    healed.epoch(1)
+    healed.transaction(row(1))
+    assert taken(ingest, [healed.epoch(2), healed.transaction(row(2))], start=4) == [4, 5]
+    assert ingest.hole_at is None
+
+
+def test_a_new_generation_ends_the_lane() -> None:
+    log = RawLog()
+    recreated = RawLog(Generation(GENERATION.system_identifier, 1, "shop", "tidegate_shop", b"another birth!!!"))
+    frames = [log.epoch(1), recreated.epoch(2)]
+
+    with pytest.raises(StreamError) as raised:
+        taken(Ingest(None), frames)
+
+    assert raised.value.code == "GENERATION_CHANGED"
+
+
+def test_a_damaged_frame_ends_the_lane() -> None:
+    log = RawLog()
+    damaged = bytearray(log.epoch())
+    damaged[40] ^= 1
+
+    with pytest.raises(DecodeError):
+        taken(Ingest(None), [bytes(damaged)])
+
+
+@given(st.lists(st.sampled_from(["transaction", "tick", "epoch", "zombie", "lost"]), max_size=40), st.integers(0, 40))
+def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str], stop_at: int) -> None:
+    """Stopping after any frame and starting at the cursor changes nothing."""
+    log, zombie = RawLog(), RawLog()
+    frames = [log.epoch(1)]
+    zombie.epoch(1)
+    number = 1
+    for step in steps:
+        if step == "epoch":
+            number += 1
+            frames.append(log.epoch(number))
+        elif step == "zombie":
+            frames.append(zombie.transaction(row(0)))
+        elif step == "lost":
+            log.transaction(row(1))
+        else:
+            frames.append(log.tick() if step == "tick" else log.transaction(row(1)))
+    whole = taken(Ingest(None), frames)
+
+    first = Ingest(None)
+    done = taken(first, frames[:stop_at])
+    if not done:
+        return
+    resumed = Cursor(
+        generation=first.generation or "",
+        topic_id="topic",
+        epoch=first.epoch,
+        epoch_nonce=first.epoch_nonce.hex(),
+        seq=first.seq,
+        next_offset=done[-1] + 1,
+        position=Position(Lsn(1), 0),
+        safe_lsn=Lsn(1),
+        config_epoch="c",
+        incarnation=1,
+    )
+
+    assert whole == done + taken(Ingest(resumed), frames)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_refused_cleanly(value: bytes) -> None:
+    with pytest.raises(DecodeError):
+        taken(Ingest(None), [value])

@@ -1,0 +1,56 @@
+"""A sink in memory that obeys the contract, and can be told to fail where real ones do."""
+
+from collections.abc import Callable, Sequence
+
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.errors import RecordError, TransientError
+from tidegate_processor.decode import Change
+from tidegate_processor.encodings.envelope import EventContext
+from tidegate_processor.sinks.base import Capabilities, Receipt, Rejected
+
+
+class MemorySink:
+    """What is in `delivered` was committed; a new incarnation is given the same `MemorySink` after `close`."""
+
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True)
+
+    def __init__(self, poison: Callable[[Change], bool] = lambda _: False) -> None:
+        self.delivered: list[Change] = []
+        self.dead_letters: list[DeadLetter] = []
+        self.cursor: Cursor | None = None
+        self.commits = 0
+        self.fail_next_commit = False
+        self._poison = poison
+        self._written: list[Change] = []
+        self._letters: list[DeadLetter] = []
+
+    def ping(self) -> None:
+        return
+
+    def open(self) -> Cursor | None:
+        return self.cursor
+
+    def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
+        error = RecordError("this row is poison", code="POISON", remedy="Take it away.")
+        rejected = tuple(Rejected(change, error) for change in changes if self._poison(change))
+        good = [change for change in changes if not self._poison(change)]
+        self._written += good
+        return Receipt(len(good), sum(len(change.raw) for change in good), rejected)
+
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        self._letters += letters
+
+    def commit(self, cursor: Cursor) -> None:
+        if self.fail_next_commit:
+            self.fail_next_commit = False
+            self.close()
+            raise TransientError("the sink is away", code="SINK_AWAY")
+        self.delivered += self._written
+        self.dead_letters += self._letters
+        self.cursor = cursor
+        self.commits += 1
+        self.close()
+
+    def close(self) -> None:
+        self._written, self._letters = [], []
