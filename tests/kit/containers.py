@@ -33,7 +33,11 @@ class ContainerServer(ABC):
             self._container.start()
         else:
             self._container.get_wrapped_container().start()
-        wait(self.answers, READY_SECONDS, f"{type(self).__name__} answers", every_seconds=0.1)
+        try:
+            wait(self._answers_or_ended, READY_SECONDS, f"{type(self).__name__} answers", every_seconds=0.1)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         if self._container is not None:
@@ -48,6 +52,15 @@ class ContainerServer(ABC):
         if self._container is not None:
             self._container.get_wrapped_container().stop()
         self.start()
+
+    def _answers_or_ended(self) -> bool:
+        if self.answers():
+            return True
+        assert self._container is not None
+        container = self._container.get_wrapped_container()
+        container.reload()
+        assert container.status != "exited", f"the container ended: {container.logs(tail=5).decode()}"
+        return False
 
 
 class ContainerPostgres(ContainerServer):
