@@ -139,6 +139,11 @@ def test_whatever_stands_in_an_array_the_result_is_json(text: str, type_oid: int
     assert isinstance(value, list) or text == value
 
 
+@given(words)
+def test_any_text_survives(text: str) -> None:
+    assert text == json.loads(_value(ENUM, text))
+
+
 @given(st.floats())
 def test_a_float_is_the_number_postgres_wrote(number: float) -> None:
     text = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(number, "NaN" if math.isnan(number) else repr(number))

@@ -8,9 +8,8 @@ import re
 from binascii import Error as HexError
 from binascii import b2a_base64, unhexlify
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from typing import TypeAlias
-
-import orjson
 
 from tidegate.errors import RecordError
 from tidegate.pgoutput.messages import Column
@@ -43,7 +42,9 @@ def _converter(type_oid: int, converters: dict[Kind, Convert]) -> Convert:
 
 
 def text(value: bytes) -> bytes:
-    return orjson.dumps(value.decode())
+    # Not orjson: as quick for short texts, and orjson keeps kilobytes for each while the others are being made (a
+    # million elements of an array took 4 GB).
+    return encode_basestring(value.decode()).encode()
 
 
 def _bool(value: bytes) -> bytes:
