@@ -4,12 +4,18 @@ LSNs and ordinals are written with a fixed width, so that the comparing script i
 compares them as text without losing a bit.
 """
 
+import re
 from dataclasses import dataclass
 
+from tidegate.contracts.document import build
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
 from tidegate.position import Position
+
+# Only these widths compare as text as the numbers do.
+_LSN = re.compile("[0-9a-f]{16}", re.ASCII)
+_POSITION = re.compile("([0-9a-f]{16}):([0-9a-f]{16})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Ack:
                 "topic_id": self.topic_id,
                 "offset": self.offset,
                 "position": encode_position(self.position),
-                "safe_lsn": f"{self.safe_lsn:016x}",
+                "safe_lsn": encode_fixed_lsn(self.safe_lsn),
                 "time": self.time,
             }
         )
@@ -46,15 +52,13 @@ def decode_ack(value: bytes, *, sink: str, generation: str) -> Ack:
     if document.get("sink") != sink or document.get("generation") != generation:
         raise DecodeError("this ack belongs to another sink or generation", code="ACK_FOREIGN")
     try:
-        return Ack(
-            sink=sink,
-            generation=generation,
-            epoch=_integer(document["epoch"]),
-            topic_id=str(document["topic_id"]),
-            offset=_integer(document["offset"]),
-            position=decode_position(str(document["position"])),
-            safe_lsn=Lsn(int(str(document["safe_lsn"]), 16)),
-            time=_integer(document["time"]),
+        return build(
+            Ack,
+            document
+            | {
+                "position": decode_position(document["position"]),
+                "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
+            },
         )
     except (KeyError, ValueError):
         raise DecodeError("this ack lacks what an ack must say", code="ACK_MALFORMED") from None
@@ -64,12 +68,18 @@ def encode_position(position: Position) -> str:
     return f"{position.commit_lsn:016x}:{position.ordinal:016x}"
 
 
-def decode_position(text: str) -> Position:
-    commit_lsn, ordinal = text.split(":")
-    return Position(Lsn(int(commit_lsn, 16)), int(ordinal, 16))
+def decode_position(text: object) -> Position:
+    match = _POSITION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("not a position")
+    return Position(Lsn(int(match[1], 16)), int(match[2], 16))
 
 
-def _integer(value: object) -> int:
-    if not isinstance(value, int):
-        raise ValueError("not an integer")
-    return value
+def encode_fixed_lsn(lsn: Lsn) -> str:
+    return f"{lsn:016x}"
+
+
+def decode_fixed_lsn(text: object) -> Lsn:
+    if not isinstance(text, str) or _LSN.fullmatch(text) is None:
+        raise ValueError("not an LSN")
+    return Lsn(int(text, 16))

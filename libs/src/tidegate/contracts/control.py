@@ -7,6 +7,7 @@ changes nothing; the fence at the sink holds without it.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tidegate.contracts.document import build
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 
@@ -29,6 +30,6 @@ class LaneControl:
 def decode_control(value: bytes) -> LaneControl:
     document = unseal(value)
     try:
-        return LaneControl(int(str(document["incarnation"])), Command(str(document["command"])))
+        return build(LaneControl, document | {"command": Command(str(document["command"]))})
     except (KeyError, ValueError):
         raise DecodeError("this is not a lane's control value", code="CONTROL_MALFORMED") from None

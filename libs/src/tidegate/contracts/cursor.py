@@ -6,7 +6,8 @@ guessed, and an offset counts only with the id of its topic.
 
 from dataclasses import dataclass
 
-from tidegate.contracts.ack import decode_position, encode_position
+from tidegate.contracts.ack import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
+from tidegate.contracts.document import build
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
@@ -36,7 +37,7 @@ class Cursor:
                 "seq": self.seq,
                 "next_offset": self.next_offset,
                 "position": encode_position(self.position),
-                "safe_lsn": f"{self.safe_lsn:016x}",
+                "safe_lsn": encode_fixed_lsn(self.safe_lsn),
                 "config_epoch": self.config_epoch,
                 "incarnation": self.incarnation,
             }
@@ -44,19 +45,17 @@ class Cursor:
 
 
 def decode_cursor(metadata: str) -> Cursor:
-    document = unseal(metadata.encode())
+    document = unseal(metadata.encode(errors="surrogatepass"))
     try:
-        return Cursor(
-            generation=str(document["generation"]),
-            topic_id=str(document["topic_id"]),
-            epoch=int(str(document["epoch"])),
-            epoch_nonce=str(document["epoch_nonce"]),
-            seq=int(str(document["seq"])),
-            next_offset=int(str(document["next_offset"])),
-            position=decode_position(str(document["position"])),
-            safe_lsn=Lsn(int(str(document["safe_lsn"]), 16)),
-            config_epoch=str(document["config_epoch"]),
-            incarnation=int(str(document["incarnation"])),
+        cursor = build(
+            Cursor,
+            document
+            | {
+                "position": decode_position(document["position"]),
+                "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
+            },
         )
+        bytes.fromhex(cursor.epoch_nonce)
+        return cursor
     except (KeyError, ValueError):
         raise DecodeError("this cursor lacks what a cursor must say", code="CURSOR_MALFORMED") from None

@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from tidegate.contracts.ack import decode_position, encode_position
+from tidegate.contracts.document import build, load
 from tidegate.errors import DecodeError
 from tidegate.position import Position
 
@@ -55,17 +56,37 @@ class DeadLetter:
 
 def decode_dead_letter(value: bytes) -> DeadLetter:
     try:
-        document = json.loads(value)
-        if document.pop("version") != VERSION:
-            raise DecodeError("this dead letter's format version is not known here", code="DEAD_LETTER_VERSION")
-        return DeadLetter(
-            **{
-                **document,
-                "frame": FrameAddress(**document["frame"]),
+        document = load(value)
+        version = document.pop("version")
+        if type(version) is int and version > VERSION:
+            raise DecodeError(
+                "this dead letter's format version is not known here",
+                code="DEAD_LETTER_VERSION",
+                remedy="Update this service to at least the version of the processor that wrote it.",
+            )
+        if type(version) is not int or version < 1:
+            raise ValueError("not a version")
+        return build(
+            DeadLetter,
+            document
+            | {
+                "frame": build(FrameAddress, document["frame"]),
                 "position": decode_position(document["position"]),
-                "payload": base64.b64decode(document["payload"], validate=True),
-                "schema": tuple(base64.b64decode(message, validate=True) for message in document["schema"]),
-            }
+                "payload": _binary(document["payload"]),
+                "schema": _binaries(document["schema"]),
+            },
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError):
         raise DecodeError("this is not a dead letter", code="DEAD_LETTER_MALFORMED") from None
+
+
+def _binaries(texts: object) -> tuple[bytes, ...]:
+    if not isinstance(texts, list):
+        raise ValueError("not a list")
+    return tuple(map(_binary, texts))
+
+
+def _binary(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("not base64")
+    return base64.b64decode(text, validate=True)

@@ -8,9 +8,10 @@ import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from tidegate.contracts.document import build, load
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
-from tidegate.position import Position
+from tidegate.position import MAX_ORDINAL, Position
 
 
 class EpochMode(StrEnum):
@@ -67,17 +68,40 @@ class EpochRecord:
 
 def decode_epoch(body: bytes) -> EpochRecord:
     try:
-        document = json.loads(body)
-        options, previous, tail = document["options"], document["previous"], document["tail"]
-        return EpochRecord(
-            mode=EpochMode(document["mode"]),
-            start_lsn=parse_lsn(document["start_lsn"]),
-            tail=Position(parse_lsn(tail[0]), int(tail[1])),
-            options=StreamOptions(**{**options, "publications": tuple(options["publications"])}),
-            previous=PreviousEpoch(**previous) if previous else None,
-            topic_id=document["topic_id"],
-            server_version=document["server_version"],
-            software=document["software"],
+        document = load(body)
+        previous = document["previous"]
+        return build(
+            EpochRecord,
+            document
+            | {
+                "mode": EpochMode(str(document["mode"])),
+                "start_lsn": _lsn(document["start_lsn"]),
+                "tail": _position(document["tail"]),
+                "options": _options(document["options"]),
+                "previous": None if previous is None else build(PreviousEpoch, previous),
+            },
         )
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (ValueError, KeyError):
         raise DecodeError("the body of an epoch frame is malformed", code="EPOCH_MALFORMED") from None
+
+
+def _options(members: object) -> StreamOptions:
+    if not isinstance(members, dict):
+        raise ValueError("not an object")
+    publications = members.get("publications")
+    if not isinstance(publications, list) or not all(isinstance(name, str) for name in publications):
+        raise ValueError("publications are a list of names")
+    return build(StreamOptions, {**members, "publications": tuple(publications)})
+
+
+def _position(pair: object) -> Position:
+    commit_lsn, ordinal = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+    if type(ordinal) is not int or not 0 <= ordinal <= MAX_ORDINAL:
+        raise ValueError("not a position")
+    return Position(_lsn(commit_lsn), ordinal)
+
+
+def _lsn(text: object) -> Lsn:
+    if not isinstance(text, str):
+        raise ValueError("not an LSN")
+    return parse_lsn(text)

@@ -23,6 +23,9 @@ NO_OFFSET = 2**64 - 1
 """`epoch_offset` of an epoch frame: it can't know its own offset before the broker has given it one."""
 
 _FIXED = struct.Struct(">4sBBHIIIIQ16sQQQQQQQqIIIIIQqQQI16s")
+_PART_AT = 120
+_OPEN_TRANSACTION = 1
+"""The only flag of version 1: the frame begins inside a transaction."""
 _CRC = struct.Struct(">I")
 _SCHEMA_ENTRY = struct.Struct(">BI")
 BODY_ENTRY = struct.Struct(">IQ")
@@ -109,7 +112,7 @@ def encode_frame(
         MAGIC,
         VERSION,
         header.kind,
-        1 if header.open_transaction else 0,
+        _OPEN_TRANSACTION if header.open_transaction else 0,
         header_bytes,
         len(schema_section),
         len(body_section),
@@ -217,7 +220,11 @@ def _header_of(data: bytes, fields: tuple[int, ...], sizes: _Sizes) -> FrameHead
         kind = FrameKind(fields[2])
     except ValueError:
         raise DecodeError(f"frame kind {fields[2]} is not known", offset=5, code="FRAME_KIND") from None
-    has_transaction = fields[3] & 1
+    if fields[3] & ~_OPEN_TRANSACTION:
+        raise DecodeError(f"frame flags {fields[3]:#x} are not known", offset=6, code="FRAME_FLAGS")
+    part, parts = fields[20:22]
+    if not min(parts, 1) <= part <= parts:
+        raise DecodeError(f"part {part} of {parts} does not exist", offset=_PART_AT, code="FRAME_PARTS")
     return FrameHeader(
         kind=kind,
         generation=Generation(fields[26], fields[27], database, slot, fields[28]),  # type: ignore[arg-type]
@@ -231,10 +238,10 @@ def _header_of(data: bytes, fields: tuple[int, ...], sizes: _Sizes) -> FrameHead
         created=fields[17],
         messages=fields[18],
         changes=fields[19],
-        part=fields[20],
-        parts=fields[21],
+        part=part,
+        parts=parts,
         open_transaction=OpenTransaction(fields[22], Lsn(fields[23]), fields[24], fields[25])
-        if has_transaction
+        if fields[3] & _OPEN_TRANSACTION
         else None,
     )
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidegate.contracts.document import build, load
 from tidegate.errors import DecodeError
 
 
@@ -31,7 +32,7 @@ class Mark:
 
 def decode_mark(body: bytes) -> Mark:
     try:
-        document = json.loads(body)
-        return Mark(MarkKind(document["kind"]), dict(document["details"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        document = load(body)
+        return build(Mark, document | {"kind": MarkKind(str(document["kind"]))})
+    except (ValueError, KeyError):
         raise DecodeError("the body of a mark frame is malformed", code="MARK_MALFORMED") from None

@@ -8,6 +8,7 @@ import json
 
 from crc32c import crc32c
 
+from tidegate.contracts.document import SHORT_BYTES, load
 from tidegate.errors import DecodeError
 
 _SEAL = "checksum"
@@ -19,13 +20,13 @@ def seal(document: dict[str, object]) -> bytes:
 
 def unseal(value: bytes) -> dict[str, object]:
     try:
-        document = json.loads(value)
-        checksum = document.pop(_SEAL)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        document = load(value, limit=SHORT_BYTES)
+        checksum, expected = document.pop(_SEAL), _checksum(document)
+    except (ValueError, KeyError, RecursionError):
         raise DecodeError("this is not a sealed value", code="SEAL_MALFORMED") from None
-    if checksum != _checksum(document):
+    if checksum != expected:
         raise DecodeError("the seal does not fit the value", code="SEAL_BROKEN")
-    return dict(document)
+    return document
 
 
 def _checksum(document: dict[str, object]) -> str:

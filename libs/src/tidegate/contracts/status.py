@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Self
 
+from tidegate.contracts.document import SHORT_BYTES, build, load
 from tidegate.errors import DecodeError
 
 STALE_SECONDS = 5.0
@@ -45,11 +46,17 @@ class _Status:
     @classmethod
     def decode(cls, value: bytes) -> Self:
         try:
-            document = json.loads(value)
-            failure = document.pop("failure")
-            state = State(document.pop("state"))
-            return cls(**document, state=state, failure=Failure(**failure) if failure else None)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            document = load(value, limit=SHORT_BYTES)
+            failure = document["failure"]
+            return build(
+                cls,
+                document
+                | {
+                    "state": State(str(document["state"])),
+                    "failure": None if failure is None else build(Failure, failure),
+                },
+            )
+        except (ValueError, KeyError):
             raise DecodeError(f"this is not a {cls.__name__}", code="STATUS_MALFORMED") from None
 
     def is_stale(self, now_microseconds: int) -> bool:
