@@ -75,7 +75,7 @@ class Delivery:
 
     def feed(self, records: Iterable[tuple[int, bytes]]) -> None:
         for offset, value in records:
-            for taken in self.ingest.feed(offset, value):
+            for taken in self._judged(offset, value):
                 self._deliver(taken)
                 if self._uncommitted_events >= _EVENTS_PER_COMMIT or self._uncommitted_bytes >= _BYTES_PER_COMMIT:
                     self.commit()
@@ -111,6 +111,13 @@ class Delivery:
 
     def close(self) -> None:
         self._sink.close()
+
+    def _judged(self, offset: int, value: bytes) -> list[Taken]:
+        try:
+            return list(self.ingest.feed(offset, value))
+        except StreamError:
+            self.commit()  # what stands before the fault is good
+            raise
 
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header

@@ -20,6 +20,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.sinks import Trigger
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
@@ -46,6 +48,7 @@ from tidegate_processor.stage import StageSettings
 _FIRST_WORD_SECONDS = 60.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
+_HEARTBEAT_SECONDS = 1.0
 _BACKOFF_FIRST_SECONDS = 0.5
 _BACKOFF_LAST_SECONDS = 30.0
 # A lane that lived this long has recovered; its next failure is a new one.
@@ -118,9 +121,18 @@ class Lane:
             self._fail(self.status.failure)
         elif self._query is None or not self._query.isActive:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
+        elif self._is_idle:
+            self._speak_for_the_stage(State.RUNNING)
         elif self._is_silent(age):
             self._kill_worker()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
+
+    @property
+    def _is_idle(self) -> bool:
+        """Between two micro-batches no stage runs: all it took is committed, and nobody beats the heart but we."""
+        if self._config.sink(self.sink).trigger is Trigger.REALTIME or self._query is None:
+            return False
+        return not self._query.status["isTriggerActive"]
 
     def _is_silent(self, age: float) -> bool:
         if self.status is None:
@@ -156,6 +168,9 @@ class Lane:
             self._read_status()
             if self.status and self.status.state is State.DRAINED:
                 return True
+            if self._is_idle:
+                self._speak_for_the_stage(State.DRAINED)
+                return True
             self._query.awaitTermination(0.05)
         return self._query is None or not self._query.isActive
 
@@ -167,6 +182,14 @@ class Lane:
             return
         if status is not None and status.incarnation == self._incarnation:
             self.status = status
+
+    def _speak_for_the_stage(self, state: State) -> None:
+        now = unix_microseconds()
+        if self.status is None or (state is self.status.state and now - self.status.time < _HEARTBEAT_SECONDS * 1e6):
+            return
+        self.status = replace(self.status, state=state, time=now)
+        with contextlib.suppress(redis.RedisError):
+            self._redis.set(names.lane_status_key(self._config.pipeline, self.sink), self.status.encode())
 
     def _redis_answers(self) -> bool:
         try:

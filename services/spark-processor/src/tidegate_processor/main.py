@@ -12,6 +12,9 @@ from tidegate.observability import logs
 from tidegate_processor.pipeline import run
 from tidegate_processor.sinks.registry import OPTIONS
 
+_SECRETS = ("kafka", "redis")
+"""Sections whose secrets this service reads; it knows nothing of the source."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_main(arguments))
@@ -25,7 +28,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        config = load_pipeline(options.config, options.set, option_models=OPTIONS)
+        config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
         logs.configure("processor", config.pipeline, level=config.log.level, style=config.log.format)
         return run(config, stop)
     except ConfigError as error:

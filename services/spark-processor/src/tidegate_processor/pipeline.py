@@ -41,17 +41,16 @@ def run(config: PipelineConfig, stop: threading.Event) -> ExitCode:
         _log.info("session_open", spark=session.version)
         lanes = [Lane(session, config, sink, connect(config.redis)) for sink in sinks]
         try:
-            _watch(config, lanes, health, metrics, stop)
+            return _watch(config, lanes, health, metrics, stop)
         finally:
             _stop(lanes)
             session.stop()
-    lost = [lane for lane in lanes if lane.failure and lane.state is LaneState.LOST]
-    return ExitCode.LOST if lost else ExitCode.CLEAN
 
 
 def _watch(
     config: PipelineConfig, lanes: Sequence[Lane], health: Health, metrics: ProcessorMetrics, stop: threading.Event
-) -> None:
+) -> ExitCode:
+    """Until it is told to stop, or until no lane is left that could go on."""
     topics = _Topics(config)
     while not stop.wait(_TICK_SECONDS):
         for lane in lanes:
@@ -59,7 +58,8 @@ def _watch(
             _tell(lane, health)
         metrics.observe(lanes)
         if all(lane.state is LaneState.LOST for lane in lanes):
-            return
+            return ExitCode.LOST
+    return ExitCode.CLEAN
 
 
 def _stop(lanes: Sequence[Lane]) -> None:

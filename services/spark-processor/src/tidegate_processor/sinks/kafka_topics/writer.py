@@ -4,8 +4,9 @@ Events, dead letters and the cursor of the raw topic are committed in one Kafka 
 the transactional id before; only then is the committed cursor read.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -33,6 +34,7 @@ _PING_SECONDS = 5.0
 # Kafka's own limit for a request; a topic's lower limit is told by the broker.
 _MAX_RECORD_BYTES = 16 * 2**20
 _DEAD_LETTER_RETENTION_MS = "-1"
+_CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
 
 class KafkaTopicsSink:
@@ -55,10 +57,10 @@ class KafkaTopicsSink:
             self._admin().list_topics(timeout=_PING_SECONDS)
 
     def open(self) -> Cursor | None:
-        self._producer = Producer(self._settings | self._producer_settings())
+        self._producer = Producer(self._settings | self._producer_settings(), logger=_CLIENT_LOG)
         with _mapped("fence the lane's earlier writer"):
             self._producer.init_transactions(_CALL_SECONDS)
-        self._consumer = Consumer(self._settings | self._consumer_settings())
+        self._consumer = Consumer(self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
         with _mapped("read the lane's cursor"):
             (committed,) = self._consumer.committed([TopicPartition(self._raw_topic, 0)], timeout=_CALL_SECONDS)
         return decode_cursor(committed.metadata) if committed.metadata else None
@@ -99,7 +101,8 @@ class KafkaTopicsSink:
             consumer.close()
         if producer is not None and self._in_transaction:
             self._in_transaction = False
-            with _mapped("abort"):
+            # Where this fails, a newer writer has fenced us and aborted it, or the broker does when it times out.
+            with suppress(KafkaException):
                 producer.abort_transaction(_CALL_SECONDS)
 
     def _produce(self, record: Record) -> None:

@@ -1,0 +1,50 @@
+"""Pipeline configurations for tests, on whatever servers the fixtures gave."""
+
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.config.load import pipeline_from
+from tidegate.config.pipeline import PipelineConfig
+
+REDIS_PASSWORD = "TIDEGATE_TEST_REDIS_PASSWORD"
+POSTGRES_PASSWORD = "TIDEGATE_TEST_POSTGRES_PASSWORD"
+
+
+def document(name: str, *, kafka: str, redis_url: str, postgres: str = "", **more: Any) -> dict[str, Any]:
+    """The YAML's content; secrets are named, their values are in `secrets_of`."""
+    redis = urlsplit(redis_url)
+    source = urlsplit(postgres or "postgresql://nobody@127.0.0.1:5432/none")
+    return {
+        "pipeline": name,
+        "source": {
+            "type": "postgres",
+            "dsn": f"postgresql://{source.username}@{source.hostname}:{source.port}{source.path}",
+            "password": f"${{env:{POSTGRES_PASSWORD}}}",
+            "publication": {"manage": True, "tables": ["public.*"]},
+        },
+        "kafka": {"bootstrap": kafka},
+        "redis": {"url": f"redis://{redis.hostname}:{redis.port}/0", "password": f"${{env:{REDIS_PASSWORD}}}"},
+        "reader": {"http": f"127.0.0.1:{free_port()}"},
+        "processor": {"http": f"127.0.0.1:{free_port()}"},
+        "admin": {"http": f"127.0.0.1:{free_port()}"},
+        "sinks": [{"name": "events", "type": "kafka_topics"}],
+        **more,
+    }
+
+
+def secrets_of(*, redis_url: str, postgres: str = "") -> dict[str, str]:
+    return {
+        REDIS_PASSWORD: urlsplit(redis_url).password or "none",
+        POSTGRES_PASSWORD: (urlsplit(postgres).password if postgres else None) or "none",
+    }
+
+
+def checked(values: dict[str, Any], environ: dict[str, str]) -> PipelineConfig:
+    return pipeline_from(values, (), environ)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,58 @@
+"""Topics of real brokers, made and read by a client that is not the one under test."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kit.wait import wait
+
+_LARGEST_BYTES = 16 * 2**20
+
+
+def make_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(name, 1, 1, config={"max.message.bytes": str(_LARGEST_BYTES)})
+    admin.create_topics([new])[name].result(30)
+
+
+def append(bootstrap: str, topic: str, records: Iterable[bytes]) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 0,
+            "message.max.bytes": _LARGEST_BYTES,
+            "enable.idempotence": True,
+        }
+    )
+    for record in records:
+        producer.produce(topic, record, partition=0)
+    assert producer.flush(30) == 0, "the broker did not take the records"
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What a consumer of committed records has received, in order."""
+
+    _consumer: Consumer
+    messages: list[Message] = field(default_factory=list)
+
+    def until(self, condition: Callable[[list[Message]], bool], seconds: float, what: str) -> list[Message]:
+        def arrived() -> bool:
+            self.messages += self._consumer.consume(1000, 0.05)
+            return condition(self.messages)
+
+        wait(arrived, seconds, what)
+        return self.messages
+
+
+@contextmanager
+def inbox(bootstrap: str, topic: str) -> Iterator[Inbox]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"inbox-{topic}", "isolation.level": "read_committed"}
+    consumer = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        yield Inbox(consumer)
+    finally:
+        consumer.close()
