@@ -14,37 +14,56 @@ from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.names import ack_channel, ack_key
 from tidegate.errors import DecodeError, TransientError
 
-# Fixed-width hexadecimal text compares as the numbers do; Lua's own numbers would lose bits above 2^53.
+# Fixed-width hexadecimal text compares as the numbers do; Lua's own numbers would lose bits above 2^53. An epoch number
+# counts starts of a reader and stays far below that.
+# A script can't check a seal: a stored value that refuses us is shown to the client, which comes back with it as
+# ARGV[3] if it is not to be believed, and then it does not count.
 _WRITE = """
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
-if stored then
+if stored and stored ~= ARGV[3] then
   local ok, old = pcall(cjson.decode, stored)
   local new = cjson.decode(ARGV[2])
-  if ok and type(old) == 'table' and old.generation == new.generation and old.sink == new.sink then
-    if new.position < old.position or new.safe_lsn < old.safe_lsn then return 'lower' end
+  if ok and type(old) == 'table' and old.generation == new.generation and old.sink == new.sink
+    and type(old.position) == 'string' and type(old.safe_lsn) == 'string' and type(old.epoch) == 'number' then
+    if new.position < old.position or new.safe_lsn < old.safe_lsn then return {'lower', stored} end
     if new.epoch < old.epoch then
-      if new.position == old.position and new.safe_lsn == old.safe_lsn then return 'lower' end
-      return 'foreign'
+      if new.position == old.position and new.safe_lsn == old.safe_lsn then return {'lower', stored} end
+      return {'foreign', stored}
     end
   end
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PUBLISH', KEYS[2], ARGV[1])
-return 'accepted'
+redis.call('PUBLISH', ARGV[4], ARGV[1])
+return {'accepted', ARGV[2]}
 """
 
 
 def write_ack(client: redis.Redis, pipeline: str, ack: Ack) -> AckOutcome:
-    keys = (ack_key(pipeline, ack.generation), ack_channel(pipeline, ack.generation))
+    outcome, stored = _evaluate(client, pipeline, ack, disbelieved=b"")
+    if outcome is not AckOutcome.ACCEPTED and not _is_believable(stored, ack):
+        outcome, _ = _evaluate(client, pipeline, ack, disbelieved=stored)
+    return outcome
+
+
+def _evaluate(client: redis.Redis, pipeline: str, ack: Ack, *, disbelieved: bytes) -> tuple[AckOutcome, bytes]:
+    key, channel = ack_key(pipeline, ack.generation), ack_channel(pipeline, ack.generation)
     try:
-        outcome = client.eval(_WRITE, len(keys), *keys, ack.sink, ack.encode())
+        outcome, stored = client.eval(_WRITE, 1, key, ack.sink, ack.encode(), disbelieved, channel)
     except redis.RedisError as error:
         raise TransientError(
             f"Redis did not take the ack of {ack.sink}: {type(error).__name__}",
             code="ACK_STORE_UNAVAILABLE",
             remedy="Check that Redis is up, reachable and not full; acks are republished when it answers again.",
         ) from error
-    return AckOutcome(outcome.decode())
+    return AckOutcome(outcome.decode()), stored
+
+
+def _is_believable(stored: bytes, ack: Ack) -> bool:
+    try:
+        decode_ack(stored, sink=ack.sink, generation=ack.generation)
+    except DecodeError:
+        return False
+    return True
 
 
 async def read_acks(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:
