@@ -1,0 +1,65 @@
+"""Whatever acks, frames and lost acks: confirmed is covered by all of them, and never falls."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.contracts.ack import Ack
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING
+from tidegate_reader.gate import Gate
+
+
+def ack(sink: str, safe_lsn: int) -> Ack:
+    return Ack(sink, "g", 1, "t", 0, BEGINNING, Lsn(safe_lsn), 0)
+
+
+sinks = st.sampled_from(["a", "b", "c"])
+lsns = st.integers(0, 1000)
+events = st.lists(st.one_of(st.tuples(st.just("ack"), sinks, lsns), st.tuples(st.just("frame"), st.just(""), lsns)))
+
+
+@given(st.lists(sinks, unique=True), lsns, lsns, events)
+def test_confirmed_is_covered_and_never_falls(
+    required: list[str], start: int, durable: int, happens: list[tuple[str, str, int]]
+) -> None:
+    gate = Gate(required, confirmed=Lsn(start), durable=Lsn(durable))
+    acked: dict[str, int] = {}
+    before = gate.confirmed
+    for what, sink, lsn in happens:
+        if what == "ack":
+            acked[sink] = max(acked.get(sink, 0), lsn)
+            gate.acked({sink: ack(sink, lsn)})
+        else:
+            durable = max(durable, lsn)
+            gate.produced(Lsn(lsn))
+        covered = min([durable, *(acked.get(each, 0) for each in required)])
+        assert gate.confirmed == max(before, covered if all(each in acked for each in required) else 0)
+        before = gate.confirmed
+
+
+def test_a_required_sink_without_an_ack_holds_the_gate() -> None:
+    gate = Gate(["new", "old"], confirmed=Lsn(5), durable=Lsn(100))
+    gate.acked({"old": ack("old", 90)})
+    assert (gate.confirmed, gate.holder) == (5, "new")
+
+
+def test_the_slowest_sink_is_named_only_while_it_is_behind() -> None:
+    gate = Gate(["a", "b"], confirmed=Lsn(5), durable=Lsn(100))
+    gate.acked({"a": ack("a", 100), "b": ack("b", 40)})
+    assert (gate.confirmed, gate.holder) == (40, "b")
+    gate.acked({"b": ack("b", 100)})
+    assert (gate.confirmed, gate.holder) == (100, None)
+
+
+def test_an_ack_above_what_this_process_has_produced_is_clamped() -> None:
+    gate = Gate(["a"], confirmed=Lsn(5), durable=Lsn(100))
+    gate.acked({"a": ack("a", 999)})
+    assert gate.confirmed == 100
+
+
+def test_acks_that_went_back_change_nothing() -> None:
+    gate = Gate(["a"], confirmed=Lsn(5), durable=Lsn(100))
+    gate.acked({"a": ack("a", 80)})
+    gate.acked({})
+    gate.acked({"a": ack("a", 10)})
+    assert (gate.confirmed, gate.holder) == (80, "a")

@@ -1,0 +1,118 @@
+"""Where a run begins, case by case: skip only what every required sink can still read, and never go on over a gap."""
+
+from dataclasses import replace
+
+import pytest
+
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import EpochMode
+from tidegate.contracts.frame import FrameHeader, FrameKind
+from tidegate.contracts.generation import Generation
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING, Position, before
+from tidegate_reader.raw_log import RawLog
+from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.tail import Tail
+
+SOURCE = SourceIdentity(7, 1, "shop", "slot")
+GENERATION = Generation(7, 1, "shop", "slot", b"n" * 16)
+TAIL = Tail(GENERATION, 4, b"e" * 16, 10, 30, 40, Position(Lsn(500), 2), Lsn(540))
+EMPTY = RawLog(0, 0, None, None)
+SLOT = SlotStart(confirmed=Lsn(300), started=Lsn(0), wal_end=Lsn(10_000), created=False)
+
+
+def log(first: Position = BEGINNING, beginning: int = 0) -> RawLog:
+    header = FrameHeader(FrameKind.WAL, GENERATION, 1, b"e" * 16, 0, 0, first, first, Lsn(0), 0)
+    return RawLog(beginning, 41, header, TAIL)
+
+
+def acks(**safe: int) -> dict[str, Ack]:
+    return {
+        sink: Ack(sink, GENERATION.id, 3, "topic", offset, before(Lsn(lsn)), Lsn(lsn), 0)
+        for offset, (sink, lsn) in enumerate(safe.items(), 20)
+    }
+
+
+def test_a_whole_log_is_continued_and_its_tail_skipped() -> None:
+    decided = plan(SLOT, acks(a=400), ["a"], log(), "topic")
+    assert (decided.mode, decided.number) == (EpochMode.CONTINUE, 5)
+    assert decided.skip_to == decided.position == TAIL.position
+    assert decided.safe_lsn == TAIL.safe_lsn
+    assert decided.previous is not None
+    assert (decided.previous.last_seq, decided.previous.last_offset) == (30, 40)
+
+
+def test_a_trimmed_log_is_fed_again_where_the_server_has_it_all() -> None:
+    decided = plan(SLOT, acks(a=400), ["a"], log(Position(Lsn(450), 0), beginning=35), "topic")
+    assert (decided.mode, decided.skip_to) == (EpochMode.REFEED, BEGINNING)
+    assert (decided.position, decided.safe_lsn) == (before(Lsn(300)), 300)
+
+
+def test_a_gap_that_nobody_has_is_lost() -> None:
+    slot = replace(SLOT, confirmed=Lsn(420))
+    with pytest.raises(StreamError) as lost:
+        plan(slot, acks(a=400, b=430), ["a", "b"], log(Position(Lsn(450), 0), beginning=35), "topic")
+    assert lost.value.code == "GAP_LOST"
+    assert "a" in lost.value.message.split()
+
+
+def test_a_gap_that_the_log_covers_is_none() -> None:
+    slot = replace(SLOT, confirmed=Lsn(420))
+    assert plan(slot, acks(a=400), ["a"], log(), "topic").mode is EpochMode.CONTINUE
+
+
+def test_an_offset_of_another_topic_proves_nothing() -> None:
+    trimmed = log(Position(Lsn(450), 0), beginning=15)
+    assert plan(SLOT, acks(a=400), ["a"], trimmed, "topic").mode is EpochMode.CONTINUE
+    assert plan(SLOT, acks(a=400), ["a"], trimmed, "another").mode is EpochMode.REFEED
+
+
+def test_a_best_effort_sink_does_not_decide() -> None:
+    trimmed = log(Position(Lsn(390), 0), beginning=19)
+    assert plan(SLOT, acks(a=400, slow=100), ["a"], trimmed, "topic").mode is EpochMode.CONTINUE
+
+
+def test_a_server_that_starts_behind_a_cut_tail_feeds_again() -> None:
+    """The brokers lost the newest frames after they were acked and confirmed."""
+    slot = replace(SLOT, confirmed=Lsn(600))
+    assert plan(slot, acks(a=600), ["a"], log(), "topic").mode is EpochMode.REFEED
+    with pytest.raises(StreamError):
+        plan(slot, acks(a=400), ["a"], log(), "topic")
+
+
+def test_a_server_that_went_back_is_another_history() -> None:
+    with pytest.raises(StreamError) as lost:
+        plan(replace(SLOT, wal_end=Lsn(539)), acks(a=400), ["a"], log(), "topic")
+    assert lost.value.code == "SOURCE_WENT_BACK"
+
+
+@pytest.mark.parametrize(("created", "mode"), [(True, EpochMode.CONTINUE), (False, EpochMode.REFEED)])
+def test_an_empty_topic_begins_where_the_slot_does(created: bool, mode: EpochMode) -> None:
+    decided = plan(replace(SLOT, created=created), {}, ["a"], EMPTY, "topic")
+    assert (decided.mode, decided.number, decided.previous) == (mode, 1, None)
+    assert (decided.position, decided.safe_lsn, decided.skip_to) == (before(Lsn(300)), 300, BEGINNING)
+
+
+def test_the_number_is_above_what_any_sink_has_seen() -> None:
+    newer = {sink: replace(each, epoch=9) for sink, each in acks(a=400).items()}
+    assert plan(SLOT, newer, ["a"], log(), "topic").number == 10
+
+
+def test_the_generation_is_the_topics_own() -> None:
+    assert generation_of(SOURCE, log()) == GENERATION
+    assert generation_of(SOURCE, EMPTY).nonce != generation_of(SOURCE, EMPTY).nonce
+
+
+@pytest.mark.parametrize("other", [{"timeline": 2}, {"system_identifier": 8}, {"slot": "x"}, {"database": "x"}])
+def test_another_generation_is_refused(other: dict[str, object]) -> None:
+    with pytest.raises(StreamError) as lost:
+        generation_of(replace(SOURCE, **other), log())
+    assert lost.value.code == "GENERATION_CHANGED"
+
+
+def test_the_start_names_the_lowest_ack_that_the_log_proves() -> None:
+    assert start_lsn(acks(a=400, b=500), ["a", "b"], log()) == 400
+    assert start_lsn(acks(a=999), ["a"], log()) == TAIL.safe_lsn
+    assert start_lsn(acks(a=400), ["a", "b"], log()) == 0
+    assert start_lsn(acks(a=400), ["a"], EMPTY) == 0
