@@ -5,7 +5,6 @@ ack that is refused as foreign stops the lane, because then it has read frames t
 """
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -53,31 +52,32 @@ class LaneLink:
             )
         self._acked = ack
 
-    def report(self, state: State, delivery: "Delivery") -> None:
+    def report(self, state: State, delivery: "Delivery | None", failure: Failure | None = None) -> None:
+        self._last = self._status(state, failure=failure, **(self._figures(delivery) if delivery else {}))
+        self._publish()
+
+    def fail(self, error: TidegateError, delivery: "Delivery | None") -> None:
+        failure = Failure(type(error).__name__, error.code, error.message, error.remedy)
+        self.report(State.FAILED, delivery, failure)
+
+    def _figures(self, delivery: "Delivery") -> dict[str, Any]:
         counters = delivery.counters
         latencies = sorted(counters.latencies)
         counters.latencies.clear()
-        self._last = self._status(
-            state,
-            generation=delivery.ingest.generation or "",
-            epoch=delivery.ingest.epoch,
-            raw_offset=delivery.raw_offset,
-            position=encode_position(delivery.position),
-            safe_lsn=delivery.safe_lsn,
-            frames=counters.frames,
-            events=counters.events,
-            dead_letters=counters.dead_letters,
-            bytes=counters.bytes,
-            last_commit_time=counters.last_commit_time,
-            latency_p50_seconds=_quantile(latencies, 0.5) if latencies else self._last.latency_p50_seconds,
-            latency_p99_seconds=_quantile(latencies, 0.99) if latencies else self._last.latency_p99_seconds,
-        )
-        self._publish()
-
-    def fail(self, error: TidegateError) -> None:
-        failure = Failure(type(error).__name__, error.code, error.message, error.remedy)
-        self._last = replace(self._last, state=State.FAILED, failure=failure, time=unix_microseconds())
-        self._publish()
+        return {
+            "generation": delivery.ingest.generation or "",
+            "epoch": delivery.ingest.epoch,
+            "raw_offset": delivery.raw_offset,
+            "position": encode_position(delivery.position),
+            "safe_lsn": delivery.safe_lsn,
+            "frames": counters.frames,
+            "events": counters.events,
+            "dead_letters": counters.dead_letters,
+            "bytes": counters.bytes,
+            "last_commit_time": counters.last_commit_time,
+            "latency_p50_seconds": _quantile(latencies, 0.5) if latencies else self._last.latency_p50_seconds,
+            "latency_p99_seconds": _quantile(latencies, 0.99) if latencies else self._last.latency_p99_seconds,
+        }
 
     def control(self) -> LaneControl | None:
         try:

@@ -153,7 +153,7 @@ class Stage:
     def _die(self, error: TidegateError, cause: BaseException) -> None:
         self._log.failure("lane_failed", cause)
         try:
-            self._link.fail(error)
+            self._link.fail(error, self._delivery)
             self.close()
         except (TidegateError, redis.RedisError) as secondary:
             self._log.failure("lane_failure_not_recorded", secondary)
