@@ -1,0 +1,70 @@
+"""The application: routes, errors, headers.
+
+Invariant: every route is listed here by its router, every refusal is a problem document, and no page loads anything
+from elsewhere.
+"""
+
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidegate_admin import errors
+from tidegate_admin.config import AdminSettings
+from tidegate_admin.deps import Deps
+from tidegate_admin.health.endpoints import router as health
+from tidegate_admin.metrics import AdminMetrics
+from tidegate_admin.pipelines.endpoints import router as pipelines
+from tidegate_admin.pipelines.watch import Watch
+from tidegate_admin.ui.endpoints import router as ui
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_PROBLEM = {"model": errors.ProblemDocument, "description": "A problem document.", "content": {errors.MEDIA_TYPE: {}}}
+
+
+def create_app(settings: AdminSettings, watch: Watch) -> FastAPI:
+    app = FastAPI(
+        title="Tidegate admin API",
+        version=version("tidegate-admin"),
+        description="What an operator sees of pipelines: the gate, its lags, the slot.",
+        # Their pages load scripts from a CDN, and /openapi.json would ask for no token: both are in ui.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        generate_unique_id_function=_operation_id,
+        responses={"default": _PROBLEM},
+    )
+    app.state.deps = Deps(settings, watch, AdminMetrics(watch))
+    app.add_middleware(SafeHeaders)
+    errors.install(app)
+    for router in (health, pipelines, ui):
+        app.include_router(router)
+    return app
+
+
+class SafeHeaders:
+    """On every answer, also on refusals."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+def _operation_id(route: APIRoute) -> str:
+    head, *rest = route.name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

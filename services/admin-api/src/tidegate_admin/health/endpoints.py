@@ -1,0 +1,42 @@
+"""/healthz and /readyz for probes, /metrics for Prometheus.
+
+Invariant: /healthz says only that this process answers; restarting it never mends a pipeline.
+"""
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse, Response
+
+from tidegate.observability.metrics import CONTENT_TYPE
+from tidegate_admin.deps import Given, allowed
+from tidegate_admin.health.schemas import Alive, Readiness
+from tidegate_admin.pipelines.schemas import ComponentModel
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", summary="This process answers")
+def healthz() -> Alive:
+    return Alive()
+
+
+@router.get(
+    "/readyz",
+    summary="Every part of every pipeline, with reason and since",
+    responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness, "description": "A part is down."}},
+    response_model=Readiness,
+)
+def readyz(deps: Given) -> JSONResponse:
+    health = deps.watch.health
+    report = Readiness(
+        state=health.state,
+        components={name: ComponentModel.of(component) for name, component in health.components.items()},
+    )
+    status = HTTPStatus.OK if health.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return JSONResponse(report.model_dump(mode="json"), status)
+
+
+@router.get("/metrics", summary="Figures for Prometheus", dependencies=[Depends(allowed)], response_class=Response)
+def metrics(deps: Given) -> Response:
+    return Response(deps.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -1,0 +1,116 @@
+"""`tidegate-admin --config pipeline.yaml`: loads, binds, serves, and says by its exit code what should happen next."""
+
+import argparse
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+
+from tidegate.config.base import Address
+from tidegate.errors import ConfigError, ExitCode, classify
+from tidegate.observability import logs
+from tidegate_admin.app import create_app
+from tidegate_admin.config import TOKEN_VARIABLE, AdminSettings, load_settings
+from tidegate_admin.pipelines.watch import Watch
+
+_BACKLOG = 128
+_GRACE_SECONDS = 5
+_REQUESTS_AT_ONCE = 200
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    logs.configure("admin")
+    log = logs.get("admin")
+    try:
+        settings = load_settings(options.config, options.set, options.listen)
+        first = settings.pipelines[0]
+        logs.configure("admin", level=first.log.level, style=first.log.format)
+        return asyncio.run(serve(settings))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        if error.remedy:
+            print(error.remedy, file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        failure = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        log.failure("admin_failed", failure)
+        return classify(failure).exit_code
+
+
+async def serve(settings: AdminSettings) -> int:
+    log = logs.get("admin")
+    with _bound(settings.http) as listener:
+        host, port = listener.getsockname()[:2]
+        watch = Watch(settings.pipelines)
+        server = _Server(
+            uvicorn.Config(
+                create_app(settings, watch),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=_REQUESTS_AT_ONCE,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.end)
+        log.info("serving", host=host, port=port, pipelines=len(settings.pipelines))
+        async with watch.running():
+            await server.serve(sockets=[listener])
+    log.info("stopped")
+    return ExitCode.CLEAN
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again when it is done, and the exit code would not be 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def end(self) -> None:
+        self.should_exit = True
+
+
+@contextmanager
+def _bound(address: Address) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address.host, address.port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise ConfigError(
+                f"{address} cannot be listened on ({error.strerror})",
+                code="HTTP_ADDRESS",
+                remedy="Free the port, or set another one: --listen 127.0.0.1:8090.",
+            ) from error
+        yield listener
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidegate-admin",
+        description="What an operator sees of pipelines: REST API, page, health and metrics.",
+        epilog=f"Exit codes: {ExitCode.CLEAN} clean, {ExitCode.RETRY} restart me, {ExitCode.CONFIGURATION} "
+        f"configuration, {ExitCode.LOST} a person must decide. Listening beyond loopback needs {TOKEN_VARIABLE}.",
+    )
+    parser.add_argument(
+        "--config", required=True, action="append", metavar="FILE", help="a pipeline's YAML file; again for more"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", help="overrides one setting in every file"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="instead of the files' admin.http")
+    return parser

@@ -1,0 +1,158 @@
+"""The figures of /metrics: each declared once with its meaning, and read from the last look at each pipeline.
+
+Invariant: a figure that is not known has no sample; a gap in a graph is true, a zero would not be.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import prometheus_client as prometheus
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tidegate.observability.health import State
+from tidegate.observability.metrics import Declaration, Kind
+from tidegate_admin.pipelines.lag import Lag
+from tidegate_admin.pipelines.service import LaneView, PipelineView
+from tidegate_admin.pipelines.watch import Watch
+from tidegate_admin.slots.service import SlotView
+
+_PREFIX = "tidegate_admin"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPipeline:
+    thing: str
+    unit: str
+    meaning: str
+    read: Callable[[PipelineView], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfLane:
+    thing: str
+    unit: str
+    meaning: str
+    read: Callable[[LaneView], float | None]
+    kind: Kind = Kind.GAUGE
+
+
+def _bytes(lag: Lag | None) -> float | None:
+    return None if lag is None else lag.bytes
+
+
+def _seconds(lag: Lag | None) -> float | None:
+    return None if lag is None else lag.seconds
+
+
+def _slot(view: PipelineView) -> SlotView | None:
+    return view.slot if isinstance(view.slot, SlotView) else None
+
+
+def _wal_held(view: PipelineView) -> float | None:
+    slot = _slot(view)
+    if slot is not None:
+        return slot.wal_held_bytes
+    return view.reader.status.wal_held_bytes if view.reader.status else None
+
+
+def _wal_safe(view: PipelineView) -> float | None:
+    slot = _slot(view)
+    return slot.safe_wal_bytes if slot else None
+
+
+def _ready(view: PipelineView) -> float:
+    return float(all(condition.state is not State.DOWN for condition in view.conditions.values()))
+
+
+OF_PIPELINES = (
+    _OfPipeline("pipeline_ready", "ratio", "1 when no part that delivery needs is down, else 0.", _ready),
+    _OfPipeline("read_lag", "bytes", "WAL that is not in the raw topic yet.", lambda view: _bytes(view.read)),
+    _OfPipeline("read_lag", "seconds", "How long that WAL has been there; 0 when idle.", lambda v: _seconds(v.read)),
+    _OfPipeline("confirm_lag", "bytes", "Acked by all, not confirmed to the slot.", lambda v: _bytes(v.confirm)),
+    _OfPipeline("total_lag", "bytes", "From the server's end of WAL to the slot.", lambda view: _bytes(view.total)),
+    _OfPipeline("total_lag", "seconds", "Age of the oldest unconfirmed WAL; 0 when idle.", lambda v: _seconds(v.total)),
+    _OfPipeline("wal_held", "bytes", "WAL that the server keeps for the slot.", _wal_held),
+    _OfPipeline("wal_safe", "bytes", "WAL that may still be written before the slot is lost, if limited.", _wal_safe),
+    _OfPipeline("last_look", "seconds", "Unix time of the look that these figures are from.", lambda v: v.time / 1e6),
+)
+OF_LANES = (
+    _OfLane("lane_lag", "bytes", "In the raw topic, not in the sink yet.", lambda lane: _bytes(lane.lag)),
+    _OfLane("lane_lag", "seconds", "How long it has been in the raw topic; 0 when idle.", lambda v: _seconds(v.lag)),
+    _OfLane(
+        "lane_latency_p99",
+        "seconds",
+        "Commit to durable in the sink, 99th percentile of the lane's last second.",
+        lambda lane: lane.status.latency_p99_seconds if lane.status else None,
+    ),
+    _OfLane(
+        "lane_events",
+        "total",
+        "Events that the lane's current run delivered.",
+        lambda lane: lane.status.events if lane.status else None,
+        Kind.COUNTER,
+    ),
+    _OfLane(
+        "lane_dead_letters",
+        "total",
+        "Records that the lane's current run set aside as undeliverable.",
+        lambda lane: lane.status.dead_letters if lane.status else None,
+        Kind.COUNTER,
+    ),
+)
+
+
+class AdminMetrics(Collector):
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    @property
+    def declarations(self) -> tuple[Declaration, ...]:
+        names = self._watch.names
+        return (
+            *(_declared(m, Kind.GAUGE, {"pipeline": names}) for m in OF_PIPELINES),
+            *(_declared(m, m.kind, {"pipeline": names, "sink": ()}) for m in OF_LANES),
+        )
+
+    def exposition(self) -> str:
+        return prometheus.generate_latest(self._registry).decode()
+
+    def collect(self) -> Iterable[Metric]:
+        views = tuple(self._watch.views.values())
+        for of_pipeline in OF_PIPELINES:
+            yield _family(of_pipeline, Kind.GAUGE, ("pipeline",), _of_pipelines(of_pipeline, views))
+        for of_lane in OF_LANES:
+            yield _family(of_lane, of_lane.kind, ("pipeline", "sink"), _of_lanes(of_lane, views))
+
+
+Samples = Iterator[tuple[tuple[str, ...], float | None]]
+
+
+def _of_pipelines(metric: _OfPipeline, views: tuple[PipelineView, ...]) -> Samples:
+    return (((view.name,), metric.read(view)) for view in views)
+
+
+def _of_lanes(metric: _OfLane, views: tuple[PipelineView, ...]) -> Samples:
+    return (((view.name, lane.sink), metric.read(lane)) for view in views for lane in view.lanes)
+
+
+def _name(metric: _OfPipeline | _OfLane) -> str:
+    return f"{_PREFIX}_{metric.thing}_{metric.unit}"
+
+
+def _family(metric: _OfPipeline | _OfLane, kind: Kind, labels: tuple[str, ...], samples: Samples) -> Metric:
+    family = (CounterMetricFamily if kind is Kind.COUNTER else GaugeMetricFamily)(
+        _name(metric), metric.meaning, labels=labels
+    )
+    for values, value in samples:
+        if value is not None:
+            family.add_metric(values, value)
+    return family
+
+
+def _declared(metric: _OfPipeline | _OfLane, kind: Kind, labels: dict[str, tuple[str, ...]]) -> Declaration:
+    return Declaration(_name(metric), kind, metric.unit, metric.meaning, labels)

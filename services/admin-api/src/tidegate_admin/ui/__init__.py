@@ -1,0 +1,1 @@
+"""The page: rendered here, refreshed by a few lines of script, nothing from elsewhere."""
