@@ -8,13 +8,18 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kit.wait import wait
 
+from tidegate.config.kafka import KafkaConfig
+from tidegate_processor.kafka_clients import topic_id
+
 _LARGEST_BYTES = 16 * 2**20
 
 
-def make_topic(bootstrap: str, name: str) -> None:
+def make_topic(bootstrap: str, name: str) -> str:
+    """Its id."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, 1, 1, config={"max.message.bytes": str(_LARGEST_BYTES)})
     admin.create_topics([new])[name].result(30)
+    return topic_id(KafkaConfig(bootstrap=bootstrap), name)
 
 
 def append(bootstrap: str, topic: str, records: Iterable[bytes]) -> None:

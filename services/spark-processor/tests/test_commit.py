@@ -18,7 +18,7 @@ SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 
 
 def deliver(sink: MemorySink, config: SinkConfig = SINK) -> Delivery:
-    return Delivery("shop", config, sink, config_epoch="c1", incarnation=1)
+    return Delivery("shop", config, sink, topic_id="topic", config_epoch="c1", incarnation=1)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
@@ -179,3 +179,21 @@ def test_whatever_dies_when_every_change_arrives_once(sizes: list[int], crashes:
 
     assert list(range(number)) == notes(sink)
     assert last.position == log.position if number else last.position >= BEGINNING
+
+
+def test_in_a_topic_that_was_made_again_the_position_counts_and_the_offset_does_not() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    log.transaction(row(2))
+    feed(deliver(sink), log)
+
+    again = RawLog(topic_id="made again")
+    again.epoch(2)
+    again.transaction(row(1))
+    again.transaction(row(2))
+    again.transaction(row(3))
+    late = Delivery("shop", SINK, sink, topic_id="made again", config_epoch="c1", incarnation=2)
+    feed(late, again)
+
+    assert notes(sink) == [1, 2, 3]

@@ -37,14 +37,14 @@ def test_frames_of_one_epoch_are_taken_in_order() -> None:
     log = RawLog()
     frames = [log.epoch(), log.transaction(row(1)), log.tick(), log.transaction(row(2))]
 
-    assert taken(Ingest(None), frames) == [0, 1, 2, 3]
+    assert taken(Ingest(None, "topic"), frames) == [0, 1, 2, 3]
 
 
 def test_what_lies_below_the_cursor_was_seen() -> None:
     log = RawLog()
     frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
 
-    assert taken(Ingest(cursor(log, 2, seq=1)), frames) == [2]
+    assert taken(Ingest(cursor(log, 2, seq=1), "topic"), frames) == [2]
 
 
 def test_a_log_that_begins_behind_the_cursor_is_lost() -> None:
@@ -52,7 +52,7 @@ def test_a_log_that_begins_behind_the_cursor_is_lost() -> None:
     frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
 
     with pytest.raises(StreamError) as raised:
-        taken(Ingest(cursor(log, 1, seq=0)), frames[2:], start=2)
+        taken(Ingest(cursor(log, 1, seq=0), "topic"), frames[2:], start=2)
 
     assert raised.value.code == "RAW_TOPIC_TRIMMED"
 
@@ -60,7 +60,7 @@ def test_a_log_that_begins_behind_the_cursor_is_lost() -> None:
 def test_left_overs_of_an_older_epoch_are_void() -> None:
     old, new = RawLog(), RawLog()
     frames = [old.epoch(1), old.transaction(row(1)), new.epoch(2), old.transaction(row(2)), new.transaction(row(2))]
-    ingest = Ingest(None)
+    ingest = Ingest(None, "topic")
 
     assert taken(ingest, frames) == [0, 1, 2, 4]
     assert ingest.void_frames == 1
@@ -70,7 +70,7 @@ def test_an_epoch_frame_that_is_not_above_the_current_one_is_void() -> None:
     first, second = RawLog(), RawLog()
     frames = [first.epoch(2), second.epoch(2), first.transaction(row(1))]
 
-    assert taken(Ingest(None), frames) == [0, 2]
+    assert taken(Ingest(None, "topic"), frames) == [0, 2]
 
 
 def test_two_readers_with_one_number_are_told_apart_by_their_nonce() -> None:
@@ -80,7 +80,7 @@ def test_two_readers_with_one_number_are_told_apart_by_their_nonce() -> None:
     second._nonce = bytes(15) + b"\xff"
     foreign = second.transaction(row(9))
 
-    assert taken(Ingest(None), [opening, foreign, first.transaction(row(1))]) == [0, 2]
+    assert taken(Ingest(None, "topic"), [opening, foreign, first.transaction(row(1))]) == [0, 2]
 
 
 def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
@@ -88,7 +88,7 @@ def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
     frames = [log.epoch(), log.transaction(row(1))]
     log.transaction(row(2))  # lost on its way
     frames += [log.transaction(row(3)), log.transaction(row(4))]
-    ingest = Ingest(None)
+    ingest = Ingest(None, "topic")
 
     assert taken(ingest, frames) == [0, 1]
     assert ingest.hole_at == 2
@@ -106,7 +106,7 @@ def test_a_new_generation_ends_the_lane() -> None:
     frames = [log.epoch(1), recreated.epoch(2)]
 
     with pytest.raises(StreamError) as raised:
-        taken(Ingest(None), frames)
+        taken(Ingest(None, "topic"), frames)
 
     assert raised.value.code == "GENERATION_CHANGED"
 
@@ -117,7 +117,7 @@ def test_a_damaged_frame_ends_the_lane() -> None:
     damaged[40] ^= 1
 
     with pytest.raises(DecodeError):
-        taken(Ingest(None), [bytes(damaged)])
+        taken(Ingest(None, "topic"), [bytes(damaged)])
 
 
 @given(st.lists(st.sampled_from(["transaction", "tick", "epoch", "zombie", "lost"]), max_size=40), st.integers(0, 40))
@@ -137,9 +137,9 @@ def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str
             log.transaction(row(1))
         else:
             frames.append(log.tick() if step == "tick" else log.transaction(row(1)))
-    whole = taken(Ingest(None), frames)
+    whole = taken(Ingest(None, "topic"), frames)
 
-    first = Ingest(None)
+    first = Ingest(None, "topic")
     done = taken(first, frames[:stop_at])
     if not done:
         return
@@ -156,10 +156,10 @@ def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str
         incarnation=1,
     )
 
-    assert whole == done + taken(Ingest(resumed), frames)
+    assert whole == done + taken(Ingest(resumed, "topic"), frames)
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_refused_cleanly(value: bytes) -> None:
     with pytest.raises(DecodeError):
-        taken(Ingest(None), [value])
+        taken(Ingest(None, "topic"), [value])

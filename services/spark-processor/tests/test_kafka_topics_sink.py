@@ -43,7 +43,14 @@ def deliveries(config: PipelineConfig) -> Iterator[list[Delivery]]:
 
 def start(config: PipelineConfig, opened: list[Delivery], incarnation: int = 1) -> Delivery:
     sink = config.sinks[0]
-    delivery = Delivery(config.pipeline, sink, KafkaTopicsSink(config, sink), config_epoch="c", incarnation=incarnation)
+    delivery = Delivery(
+        config.pipeline,
+        sink,
+        KafkaTopicsSink(config, sink),
+        topic_id="topic",
+        config_epoch="c",
+        incarnation=incarnation,
+    )
     opened.append(delivery)
     return delivery
 

@@ -59,7 +59,7 @@ def trigger(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def fleet(kafka, redis, prefix: str, tmp_path: Path, trigger: str) -> Iterator[Fleet]:
-    make_topic(kafka.bootstrap, names.raw_topic(prefix))
+    raw_topic_id = make_topic(kafka.bootstrap, names.raw_topic(prefix))
     sinks = [{"name": "events", "type": "kafka_topics", "trigger": trigger}]
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, sinks=sinks)))
@@ -74,7 +74,7 @@ def fleet(kafka, redis, prefix: str, tmp_path: Path, trigger: str) -> Iterator[F
         started.append(process)
         return process
 
-    fleet = Fleet(prefix, kafka.bootstrap, redis_client.Redis.from_url(redis.url), start, RawLog())
+    fleet = Fleet(prefix, kafka.bootstrap, redis_client.Redis.from_url(redis.url), start, RawLog(topic_id=raw_topic_id))
     fleet.send(fleet.log.epoch())
     yield fleet
     for process in started:

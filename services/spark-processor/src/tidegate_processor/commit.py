@@ -49,7 +49,9 @@ class Counters:
 class Delivery:
     """Sans Spark and sans Redis: fed with records, it writes to its sink and says what may be acked."""
 
-    def __init__(self, pipeline: str, config: SinkConfig, sink: Sink, *, config_epoch: str, incarnation: int) -> None:
+    def __init__(
+        self, pipeline: str, config: SinkConfig, sink: Sink, *, topic_id: str, config_epoch: str, incarnation: int
+    ) -> None:
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
@@ -59,9 +61,8 @@ class Delivery:
         cursor = sink.open()
         self.position: Position = cursor.position if cursor else BEGINNING
         self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
-        self.ingest = Ingest(cursor)
-        self.topic_id = cursor.topic_id if cursor else ""
-        self._taken_offset = cursor.next_offset - 1 if cursor else -1
+        self.ingest = Ingest(cursor, topic_id)
+        self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
         self._uncommitted_bytes = 0
@@ -102,7 +103,7 @@ class Delivery:
             sink=self._config.name,
             generation=generation,
             epoch=self.ingest.epoch,
-            topic_id=self.topic_id,
+            topic_id=self.ingest.topic_id,
             offset=self._taken_offset,
             position=self.position,
             safe_lsn=self.safe_lsn,
@@ -121,8 +122,6 @@ class Delivery:
 
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header
-        if taken.epoch is not None:
-            self.topic_id = taken.epoch.topic_id
         if header.kind is FrameKind.WAL:
             if self.position == BEGINNING:
                 self.position = skip_partial_transaction(frame) or BEGINNING
@@ -151,7 +150,7 @@ class Delivery:
         context = EventContext(self._pipeline, generation.database, generation.system_identifier)
         receipt = self._sink.write(changes, context)
         if receipt.rejected:
-            address = FrameAddress(self.topic_id, taken.offset, header.epoch, header.seq)
+            address = FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq)
             now = unix_microseconds()
             letters = [
                 dead_letter(
@@ -174,7 +173,7 @@ class Delivery:
     def _cursor(self) -> Cursor:
         return Cursor(
             generation=self.ingest.generation or "",
-            topic_id=self.topic_id,
+            topic_id=self.ingest.topic_id,
             epoch=self.ingest.epoch,
             epoch_nonce=self.ingest.epoch_nonce.hex(),
             seq=self._taken_seq,

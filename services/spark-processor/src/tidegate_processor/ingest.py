@@ -5,6 +5,7 @@
 | offset below the cursor                        | seen: dropped                                                   |
 | offset beyond the next one                     | LOST: the log does not reach back to the cursor                 |
 | another generation                             | LOST: positions do not compare                                  |
+| epoch frame written into another topic         | the topic was made again under us: the lane starts anew         |
 | epoch frame, number above the current          | that epoch begins; parts that wait are void                     |
 | epoch frame, number not above the current      | void: its writer lost the slot and exits                        |
 | frame of a lower epoch, or of another nonce    | void                                                            |
@@ -12,16 +13,17 @@
 | frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins  |
 | frame of a higher epoch that never began here  | a hole likewise                                                 |
 
-A lane without a past believes the first frame it sees. Nothing behind a hole is delivered or acked.
+A lane without a past believes the first frame it sees. Nothing behind a hole is delivered or acked. An offset counts
+only with its topic's id: in a topic that was made again a lane begins at the start and goes by positions alone.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tidegate.contracts.cursor import Cursor
-from tidegate.contracts.epoch import EpochRecord, decode_epoch
+from tidegate.contracts.epoch import decode_epoch
 from tidegate.contracts.frame import Frame, FrameKind, decode_frame
-from tidegate.errors import StreamError
+from tidegate.errors import StreamError, TransientError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,13 @@ class Taken:
 
     offset: int
     frame: Frame
-    epoch: EpochRecord | None = None
 
 
 class Ingest:
-    def __init__(self, cursor: Cursor | None) -> None:
+    def __init__(self, cursor: Cursor | None, topic_id: str) -> None:
+        self.topic_id = topic_id
         self.generation = cursor.generation if cursor else None
-        self.next_offset = cursor.next_offset if cursor else None
+        self.next_offset = cursor.next_offset if cursor and cursor.topic_id == topic_id else None
         self.epoch = cursor.epoch if cursor else 0
         self.epoch_nonce = bytes.fromhex(cursor.epoch_nonce) if cursor else b""
         self.seq = cursor.seq if cursor else -1
@@ -67,10 +69,16 @@ class Ingest:
             self.void_frames += 1
             return
         self._check_generation(frame)
+        if decode_epoch(frame.body).topic_id != self.topic_id:
+            raise TransientError(
+                "the raw topic is not the one this lane was started on",
+                code="RAW_TOPIC_RECREATED",
+                remedy="It was deleted and made again; the lane starts anew and goes by positions.",
+            )
         self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq
         self.hole_at = None
         self._parts.clear()
-        yield Taken(offset, frame, decode_epoch(frame.body))
+        yield Taken(offset, frame)
 
     def _is_next(self, offset: int, frame: Frame) -> bool:
         header = frame.header

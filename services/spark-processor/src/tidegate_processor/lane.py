@@ -25,7 +25,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import redis
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -37,10 +37,10 @@ from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import DecodeError, StreamError
+from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
 from tidegate_processor.clock import unix_microseconds
-from tidegate_processor.kafka_clients import librdkafka_settings
+from tidegate_processor.kafka_clients import librdkafka_settings, topic_id
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
 
@@ -81,7 +81,7 @@ class Lane:
 
     def tick(self, *, raw_topic_exists: Callable[[], bool]) -> None:
         if self.state is LaneState.WAITING and time.monotonic() >= self._next_try and raw_topic_exists():
-            self._start()
+            self._try_to_start()
         elif self.state is LaneState.RUNNING:
             self._watch()
 
@@ -95,6 +95,12 @@ class Lane:
             self._kill_worker()
         self._end_query()
         self.state = LaneState.STOPPED
+
+    def _try_to_start(self) -> None:
+        try:
+            self._start()
+        except TidegateError as error:
+            self._fail(Failure(type(error).__name__, error.code, error.message, error.remedy))
 
     def _start(self) -> None:
         self._incarnation = max(self._incarnation + 1, unix_microseconds() // 1000)
@@ -220,9 +226,17 @@ class Lane:
         try:
             place = TopicPartition(self._config.raw_topic.name, 0)
             (committed,) = consumer.committed([place], timeout=_CALL_SECONDS)
+        except KafkaException as error:
+            raise TransientError(
+                f"Kafka did not give the lane's cursor: {error.args[0].name()}",
+                code="CURSOR_UNAVAILABLE",
+                remedy="Check the brokers and the user's right to the consumer group; the lane starts again.",
+            ) from error
         finally:
             consumer.close()
-        return decode_cursor(committed.metadata).next_offset if committed.metadata else None
+        cursor = decode_cursor(committed.metadata) if committed.metadata else None
+        here = topic_id(self._config.kafka, self._config.raw_topic.name)
+        return cursor.next_offset if cursor and cursor.topic_id == here else None
 
 
 def _is_our_worker(pid: int) -> bool:

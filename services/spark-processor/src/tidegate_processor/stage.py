@@ -26,6 +26,7 @@ from tidegate.errors import TidegateError, TransientError, classify
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
+from tidegate_processor.kafka_clients import topic_id
 from tidegate_processor.sinks.registry import make_sink
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Stage:
                 settings.config.pipeline,
                 config,
                 make_sink(settings.config, config),
+                topic_id=topic_id(settings.config.kafka, settings.config.raw_topic.name),
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
             )
