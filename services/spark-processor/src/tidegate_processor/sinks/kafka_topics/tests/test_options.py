@@ -1,0 +1,23 @@
+"""What the sink's options accept."""
+
+import pytest
+from pydantic import ValidationError
+
+from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    options = KafkaTopicsOptions()
+
+    assert (
+        options.topic,
+        options.partitions,
+        options.replication_factor,
+        options.compression,
+    ) == ("{pipeline}.{schema}.{table}", 1, 1, "lz4")
+
+
+@pytest.mark.parametrize("template", ["{database}.{table}", "a b", "", ".", "{table"])
+def test_a_template_that_makes_no_topic_names_is_refused(template: str) -> None:
+    with pytest.raises(ValidationError):
+        KafkaTopicsOptions(topic=template)
