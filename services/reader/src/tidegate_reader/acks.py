@@ -16,6 +16,7 @@ from tidegate.checkpoint.redis_store import read_acks
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.names import ack_channel
 from tidegate.errors import TransientError
+from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.surroundings import Surroundings
 
 POLL_SECONDS = 1.0
@@ -44,6 +45,7 @@ class AckWatch:
                 # The poll goes on meanwhile, and says that Redis is away.
                 with suppress(redis.RedisError, OSError, TimeoutError):
                     await self._listen(client)
+            raise_if_cancelled()
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _read_until_it_fails(self) -> None:
@@ -70,6 +72,7 @@ class AckWatch:
             while True:
                 if await channel.get_message(timeout=POLL_SECONDS * 3) is not None:
                     self._news.set()
+                raise_if_cancelled()
 
     def _unreadable(self, error: TransientError) -> None:
         if self._is_reachable:
@@ -87,10 +90,12 @@ class AckWatch:
 async def read_now(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:
     try:
         async with asyncio.timeout(READ_SECONDS):
-            return await read_acks(client, pipeline, generation)
+            acks = await read_acks(client, pipeline, generation)
     except (TimeoutError, OSError) as error:
         raise TransientError(
             "Redis did not answer for the acks in time",
             code="ACK_STORE_UNAVAILABLE",
             remedy="Check that Redis is up and reachable; nothing is confirmed meanwhile.",
         ) from error
+    raise_if_cancelled()
+    return acks

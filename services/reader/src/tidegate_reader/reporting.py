@@ -13,6 +13,7 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.config.redis import RedisConfig
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.names import lineage_key, reader_status_key
+from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.progress import Progress
 
 REPORT_SECONDS = 1.0
@@ -51,4 +52,6 @@ class Reporter:
         except (redis.RedisError, OSError, TimeoutError):
             await self.close()
             return False
+        finally:
+            raise_if_cancelled()
         return True

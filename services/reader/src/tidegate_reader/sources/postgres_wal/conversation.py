@@ -43,7 +43,7 @@ def execute(pgconn: PGconn, command: str) -> Conversation[list[tuple[str | None,
     results = yield from _ask(pgconn, command)
     for result in results:
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-            raise _command_refused(command, result)
+            raise _command_refused(command.split()[0], result)
     return [row for result in results for row in _rows(result)]
 
 
@@ -51,7 +51,7 @@ def start(pgconn: PGconn, command: str) -> Conversation[None]:
     """START_REPLICATION: from here on the slot is ours and both sides may send."""
     results = yield from _ask(pgconn, command)
     if results[-1].status != pq.ExecStatus.COPY_BOTH:
-        raise _command_refused(command, results[-1])
+        raise _command_refused(command.split()[0], results[-1])
 
 
 def drain(pgconn: PGconn) -> list[memoryview]:
@@ -135,10 +135,9 @@ def _connection_refused(pgconn: PGconn) -> TidegateError:
 
 
 def _command_refused(command: str, result: PGresult) -> TidegateError:
-    name = " ".join(command.split(maxsplit=1)[:1])
     state = result.error_field(pq.DiagnosticField.SQLSTATE)
     text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
-    return refused_command(name, state.decode() if state else None, text.decode(errors="replace"))
+    return refused_command(command, state.decode() if state else None, text.decode(errors="replace"))
 
 
 def _ended(pgconn: PGconn) -> TidegateError:

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from tidegate.config.source import PostgresSource
 from tidegate.errors import TidegateError, TransientError
+from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.sources.postgres_wal.failures import refused_command, refused_connection
 
 QUERY_SECONDS = 15.0
@@ -60,13 +61,15 @@ class SideConnection:
         try:
             async with self._lock, asyncio.timeout(QUERY_SECONDS):
                 cursor = await self._connection.execute(query, parameters or None)
-                return await cursor.fetchall() if cursor.description else []
+                rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise _failed(error) from error
         except TimeoutError:
             raise TransientError(
                 "PostgreSQL did not answer a query in time", code="SOURCE_TIMEOUT", remedy="The reader tries again."
             ) from None
+        raise_if_cancelled()
+        return rows
 
     async def run(self, statement: str) -> None:
         """A statement made of quoted identifiers (`quoting`); it takes no parameters."""

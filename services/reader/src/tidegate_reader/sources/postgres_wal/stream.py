@@ -1,7 +1,7 @@
 """Drives the replication conversation on the event loop: one socket, one reading task, one writing task.
 
-Invariant: the socket is waited for only when libpq holds nothing unread. libpq may read on its own while it cannot
-write, so a send that had to wait wakes the reading task.
+Invariant: the socket is waited for only when libpq holds nothing unread. While it writes, libpq may read on its own, up
+to the end of the stream, after which the socket is closed and would wake nobody: so every send wakes the reading task.
 """
 
 import asyncio
@@ -9,13 +9,13 @@ import time
 from collections.abc import Generator
 from typing import TypeVar
 
-from psycopg import pq
+from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
 from tidegate.errors import TransientError
 from tidegate_reader.sources.postgres_wal import conversation
-from tidegate_reader.sources.postgres_wal.failures import publication_missing
+from tidegate_reader.sources.postgres_wal.failures import link_broken, publication_missing
 
 T = TypeVar("T")
 
@@ -66,19 +66,23 @@ class ReplicationStream:
     async def readable(self, timeout_seconds: float) -> None:
         """Until there may be something to read, or the time is over."""
         # Registered only while somebody waits: the event loop would spin on a socket that nobody reads.
-        self._loop.add_reader(self._pgconn.socket, self._readable.set)
+        fd = self._socket()
+        self._loop.add_reader(fd, self._readable.set)
         timer = self._loop.call_later(timeout_seconds, self._readable.set)
         try:
             await self._readable.wait()
         finally:
             timer.cancel()
-            self._loop.remove_reader(self._pgconn.socket)
+            self._loop.remove_reader(fd)
 
     def wake(self) -> None:
         self._readable.set()
 
     async def send(self, status: bytes) -> None:
-        await self._drive(conversation.send_status(self._pgconn, status), SEND_SECONDS)
+        try:
+            await self._drive(conversation.send_status(self._pgconn, status), SEND_SECONDS)
+        finally:
+            self.wake()
 
     async def end(self) -> None:
         await self._drive(conversation.end(self._pgconn), SEND_SECONDS)
@@ -93,13 +97,11 @@ class ReplicationStream:
             self._publication_missing = True
 
     async def _drive(self, generator: Generator[Wait, Ready, T], timeout_seconds: float) -> T:
-        waited = False
         try:
             async with asyncio.timeout(timeout_seconds):
                 wait = next(generator)
                 while True:
-                    waited = True
-                    wait = generator.send(await _ready(self._loop, self._pgconn.socket, wait))
+                    wait = generator.send(await _ready(self._loop, self._socket(), wait))
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -109,9 +111,12 @@ class ReplicationStream:
                 code="SOURCE_TIMEOUT",
                 remedy="Creating a slot waits for open transactions: end them. Else check the link.",
             ) from None
-        finally:
-            if waited:
-                self.wake()
+
+    def _socket(self) -> int:
+        try:
+            return self._pgconn.socket
+        except OperationalError as error:
+            raise link_broken() from error
 
 
 async def _connect(conninfo: str) -> PGconn:

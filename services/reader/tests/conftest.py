@@ -1,0 +1,265 @@
+"""A reader as a process of its own against real servers, and the raw topic as an independent judge reads it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis as redis_client
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from kit.wait import wait
+
+from tidegate.checkpoint.redis_store import write_ack
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.frame import Frame, FrameKind, body_messages, decode_frame
+from tidegate.contracts.names import raw_topic, reader_status_key
+from tidegate.contracts.status import ReaderStatus, State
+from tidegate.lsn import Lsn, parse_lsn
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.messages import Begin, Insert, Message
+
+SINK = "topics"
+
+
+@dataclass(frozen=True)
+class Record:
+    offset: int
+    frame: Frame
+
+
+@dataclass
+class Fleet:
+    """One pipeline's surroundings; `reader()` starts the service under test."""
+
+    name: str
+    dsn: str
+    bootstrap: str
+    redis_url: str
+    folder: Path
+    settings: dict[str, Any]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+    @property
+    def topic(self) -> str:
+        return raw_topic(self.name)
+
+    def sql(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def config(self) -> Path:
+        path = self.folder / "pipeline.yaml"
+        path.write_text(json.dumps(self.settings))
+        return path
+
+    def start(self, *overrides: str) -> subprocess.Popen[bytes]:
+        """Does not wait for anything."""
+        log = self.folder / f"reader-{len(self.logs)}.log"
+        command = [sys.executable, "-m", "tidegate_reader.main", "--config", str(self.config())]
+        for override in overrides:
+            command += ["--set", override]
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(command, stderr=stderr, env=self.environment())
+        self.processes.append(process)
+        self.logs.append(log)
+        return process
+
+    def environment(self) -> dict[str, str]:
+        parts, redis = urlsplit(self.dsn), urlsplit(self.redis_url)
+        return os.environ | {"SOURCE_PASSWORD": parts.password or "", "REDIS_PASSWORD": redis.password or ""}
+
+    def reader(self, *overrides: str) -> subprocess.Popen[bytes]:
+        """Started, and its epoch begun."""
+        process = self.start(*overrides)
+
+        def runs() -> bool:
+            assert process.poll() is None, self.log()
+            status = self.status()
+            return status is not None and status.pid == process.pid and status.state is State.RUNNING
+
+        wait(runs, 30, "the reader runs")
+        return process
+
+    def log(self) -> str:
+        return self.logs[-1].read_text()
+
+    def exit_code(self, process: subprocess.Popen[bytes], within_seconds: float = 30) -> int:
+        wait(lambda: process.poll() is not None, within_seconds, "the reader ends")
+        return process.returncode
+
+    def stop(self, process: subprocess.Popen[bytes], within_seconds: float = 5) -> int:
+        process.send_signal(signal.SIGTERM)
+        return self.exit_code(process, within_seconds)
+
+    def status(self) -> ReaderStatus | None:
+        with redis_client.Redis.from_url(self.redis_url) as client:
+            value = client.get(reader_status_key(self.name))
+        return ReaderStatus.decode(value) if isinstance(value, bytes) else None
+
+    def confirmed(self) -> Lsn:
+        [(lsn,)] = self.sql(
+            f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{self.slot}'"
+        )
+        return parse_lsn(lsn)
+
+    def wal_end(self) -> Lsn:
+        return parse_lsn(self.sql("SELECT pg_current_wal_flush_lsn()::text")[0][0])
+
+    @property
+    def slot(self) -> str:
+        return f"tidegate_{self.name}"
+
+    def records(self) -> list[Record]:
+        return asyncio.run(_read_topic(self.bootstrap, self.topic))
+
+    def frames(self) -> list[Frame]:
+        return [each.frame for each in valid(self.records())]
+
+    def messages(self) -> list[Message]:
+        return messages_of(self.frames())
+
+    def ack(self, record: Record, topic_id: str = "any") -> None:
+        header = record.frame.header
+        ack = Ack(
+            sink=SINK,
+            generation=header.generation.id,
+            epoch=header.epoch,
+            topic_id=topic_id,
+            offset=record.offset,
+            position=header.last,
+            safe_lsn=header.safe_lsn,
+            time=time.time_ns() // 1000,
+        )
+        with redis_client.Redis.from_url(self.redis_url) as client:
+            write_ack(client, self.name, ack)
+
+    def ack_everything(self) -> None:
+        self.ack(valid(self.records())[-1])
+
+
+async def _read_topic(bootstrap: str, topic: str) -> list[Record]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    partition = TopicPartition(topic, 0)
+    await consumer.start()
+    try:
+        consumer.assign([partition])
+        at = (await consumer.beginning_offsets([partition]))[partition]
+        end = (await consumer.end_offsets([partition]))[partition]
+        consumer.seek(partition, at)
+        records: list[Record] = []
+        while at < end:
+            batch = (await consumer.getmany(partition, timeout_ms=1000)).get(partition, ())
+            records += [Record(each.offset, decode_frame(each.value)) for each in batch]
+            at = records[-1].offset + 1 if records else at
+        return records
+    finally:
+        await consumer.stop()
+
+
+def valid(records: list[Record]) -> list[Record]:
+    """By the words of the format: an epoch frame counts if its number is the highest yet, and voids the older epochs;
+    within an epoch a seq counts if it is the next one."""
+    number, nonce, seq = 0, b"", 0
+    kept = []
+    for record in records:
+        header = record.frame.header
+        if header.kind is FrameKind.EPOCH and header.epoch > number:
+            number, nonce, seq = header.epoch, header.epoch_nonce, 0
+            kept.append(record)
+        elif (header.epoch, header.epoch_nonce, header.seq) == (number, nonce, seq + 1):
+            seq += 1
+            kept.append(record)
+    return kept
+
+
+def messages_of(frames: list[Frame]) -> list[Message]:
+    """Of all `wal` frames, parts re-joined; a group that an epoch cut off was never said."""
+    messages: list[Message] = []
+    group: list[bytes] = []
+    for frame in frames:
+        header = frame.header
+        if header.kind is not FrameKind.WAL:
+            group = []
+            continue
+        group = [*group, frame.body] if header.part > 1 else [frame.body]
+        if header.part == header.parts:
+            whole = Frame(header, frame.schema, b"".join(group))
+            messages += [decode_message(message) for _, message in body_messages(whole)]
+    return messages
+
+
+def inserted(messages: list[Message], column: int = 1) -> list[str]:
+    """One column of every inserted row, in order."""
+    return [str(each.new[column], "utf-8") for each in messages if isinstance(each, Insert)]  # type: ignore[arg-type]
+
+
+def transactions(messages: list[Message]) -> int:
+    return sum(isinstance(each, Begin) for each in messages)
+
+
+@pytest.fixture
+def fleet(postgres: Any, kafka: Any, redis: Any, database: Any, prefix: str, tmp_path: Path) -> Iterator[Fleet]:
+    parts, redis_parts = urlsplit(database.dsn), urlsplit(redis.url)
+    settings = {
+        "pipeline": prefix,
+        "source": {
+            "host": parts.hostname,
+            "port": parts.port,
+            "database": database.name,
+            "user": parts.username,
+            **({"password": "${env:SOURCE_PASSWORD}"} if parts.password else {}),
+            "publication": {"tables": ["public.orders"]},
+        },
+        "kafka": {"bootstrap": kafka.bootstrap},
+        "redis": {
+            "url": f"redis://{redis_parts.hostname}:{redis_parts.port}/0",
+            **({"password": "${env:REDIS_PASSWORD}"} if redis_parts.password else {}),
+        },
+        "sinks": [{"name": SINK, "type": "kafka_topics"}],
+        "reader": {"http": "127.0.0.1:0"},
+    }
+    fleet = Fleet(prefix, database.dsn, kafka.bootstrap, redis.url, tmp_path, settings)
+    fleet.sql("CREATE TABLE orders (id bigserial PRIMARY KEY, note text)")
+    yield fleet
+    for process in fleet.processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def lane(fleet: Fleet) -> Iterator[Callable[[], None]]:
+    """A sink that acks whatever is in the raw topic, a few times a second, once it is started."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(0.2):
+            fleet.ack_everything()
+
+    thread = threading.Thread(target=run)
+    yield thread.start
+    stop.set()
+    if thread.ident is not None:
+        thread.join()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
