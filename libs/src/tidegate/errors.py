@@ -86,8 +86,11 @@ class DecodeError(StreamError):
     """Bytes that do not follow their specification. `offset` is where in the input, never what stood there."""
 
     def __init__(self, message: str, *, offset: int = 0, code: str = "DECODE_FAILED", remedy: str = "") -> None:
-        super().__init__(f"{message} (at byte {offset})", code=code, remedy=remedy)
+        super().__init__(f"{message} (at byte {offset})", code=code, remedy=remedy or _DECODE_REMEDY)
         self.offset = offset
+
+
+_DECODE_REMEDY = "Keep the bytes and report this: somebody wrote what no reader of this version understands."
 
 
 def _rebuild(cls: type[TidegateError], args: tuple[object, ...], state: dict[str, object]) -> TidegateError:

@@ -18,7 +18,6 @@ from tidegate.pgoutput.messages import (
     Column,
     Delete,
     Insert,
-    LogicalMessage,
     OldKind,
     Relation,
     ReplicaIdentity,
@@ -28,7 +27,6 @@ from tidegate.pgoutput.messages import (
 )
 from tidegate_processor.encodings.envelope import EncodedEvent, EventContext
 from tidegate_processor.encodings.json import JsonPlan, RowChange
-from tidegate_processor.encodings.messages import JsonMessagePlan
 
 CONTEXT = EventContext(pipeline="shop", database="shopdb", system_id=7412345678901234567)
 COMMIT_TIME = 847_812_345_678_901
@@ -267,25 +265,6 @@ def test_an_empty_namespace_is_pg_catalog() -> None:
 
     assert event.table == ("pg_catalog", "t")
     assert json.loads(event.value)["channel"] == "pg_catalog.t"
-
-
-def test_a_message_is_an_event_with_its_content_in_base64() -> None:
-    message = LogicalMessage(1, Lsn(0x16B3700), "outbox", b"\x00\xff")
-    event = JsonMessagePlan(CONTEXT).encode(message, xid=750, commit_lsn=Lsn(0x16B3748), commit_time=0, ordinal=4)
-
-    told = json.loads(event.value)
-    assert event.key == b'{"prefix":"outbox"}'
-    assert event.table is None
-    assert told["channel"] == "pg_logical_message"
-    assert told["operation"] == "MESSAGE"
-    assert told["payload"] == {
-        "op": "m",
-        "table": None,
-        "row": None,
-        "old": None,
-        "unchanged": [],
-        "message": {"prefix": "outbox", "content": "AP8="},
-    }
 
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
