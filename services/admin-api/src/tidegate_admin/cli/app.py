@@ -1,0 +1,110 @@
+"""`tidegate`: what a person does. Data on stdout, progress on stderr, plain where there is no terminal.
+
+Invariant: every command ends with an exit code of the design, and a failure says what, why and what to do next.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.errors import TidegateError
+from tidegate_admin.cli import output
+
+app = typer.Typer(
+    name="tidegate",
+    help="PostgreSQL changes to topics, in order, and nothing lost.\n\n"
+    "Start with [bold]tidegate demo[/bold]: real servers, the whole fleet and a shop that writes by itself.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="As JSON on stdout, for programs.")]
+State = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="Where servers keep data and logs. Default: below $TIDEGATE_STATE."),
+]
+Files = Annotated[list[Path] | None, typer.Option("--config", metavar="FILE", help="A pipeline.yaml; again for more.")]
+
+
+@app.command()
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline.yaml to check.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="As the services take it.")
+    ] = None,
+    secrets: Annotated[bool, typer.Option(help="Check that secrets can be read on this machine.")] = True,
+    json: Json = False,
+) -> None:
+    """Tell every mistake in a configuration at once. Exit 0: it would be taken, 2: it would be refused."""
+    from tidegate_admin.cli.validate import run
+
+    raise typer.Exit(run(file, overrides or [], secrets=secrets, as_json=json))
+
+
+@app.command()
+def status(
+    config: Files = None,
+    url: Annotated[
+        str, typer.Option(envvar="TIDEGATE_URL", help="The admin service to ask, if no file is given.")
+    ] = "http://127.0.0.1:8080",
+    json: Json = False,
+) -> None:
+    """Show pipelines, readers and lanes: from the admin service, or with --config from Redis and PostgreSQL."""
+    from tidegate_admin.cli.status import run
+
+    raise typer.Exit(run(config or [], url, as_json=json))
+
+
+@app.command()
+def up(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Your pipeline.yaml. Default: the demo's shop, without a writer."
+        ),
+    ] = None,
+    state: State = None,
+) -> None:
+    """Run the fleet on this machine until Ctrl-C, with an embedded Kafka and Redis; your database stays yours."""
+    from tidegate_admin.cli.up import run
+
+    raise typer.Exit(run(config, state))
+
+
+@app.command()
+def demo(
+    seconds: Annotated[
+        str | None,
+        typer.Option(envvar="DEMO_SECONDS", metavar="N", help="End by itself N seconds after the first event."),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=1, max=500, help="Row changes a second that the shop makes.")] = 30.0,
+    state: State = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live picture.")] = False,
+) -> None:
+    """Start servers, fleet and a shop that writes by itself; watch; prove at the end that nothing was lost.
+
+    Exit 0: every change arrived, in order. Exit 1: not so, and it says what is missing.
+    """
+    from tidegate_admin.cli.demo import run
+
+    raise typer.Exit(run(seconds or None, rate, state, plain=plain))
+
+
+@app.command()
+def version(json: Json = False) -> None:
+    """Show the versions of Tidegate and of what it stands on."""
+    from tidegate_admin.cli.version import run
+
+    raise typer.Exit(run(as_json=json))
+
+
+def main() -> None:
+    try:
+        app()
+    except TidegateError as error:
+        output.failure(error)
+        sys.exit(error.exit_code)
