@@ -2,33 +2,37 @@
 
 
 def raw_topic(pipeline: str) -> str:
+    """Topic of raw frames, one partition. Written by the reader, read by every lane."""
     return f"tidegate.{pipeline}.raw"
 
 
 def dead_letter_topic(pipeline: str) -> str:
+    """Topic of dead letters, kept without end. Written by lanes."""
     return f"tidegate.{pipeline}.dlq"
 
 
 def scratch_topic(pipeline: str) -> str:
-    """Where a real-time query's own output would go; the stage returns none."""
+    """Topic where a real-time query's own output would go; the stage returns none."""
     return f"tidegate.{pipeline}.scratch"
 
 
 def lane_group(pipeline: str, sink: str) -> str:
+    """Consumer group that holds a lane's cursor, as metadata of the committed offset. It has no members."""
     return f"tidegate.{pipeline}.{sink}"
 
 
 def lane_transactional_id(pipeline: str, sink: str) -> str:
+    """Transactional id of a lane's producer: who opens it fences whoever had it before."""
     return f"tidegate.{pipeline}.{sink}"
 
 
 def ack_key(pipeline: str, generation: str) -> str:
-    """Hash: field = sink, value = sealed Ack."""
+    """Hash: field = sink, value = sealed ack. Written by lanes, read by the reader."""
     return f"tidegate:{pipeline}:{generation}:ack"
 
 
 def ack_channel(pipeline: str, generation: str) -> str:
-    """Published with the sink's name whenever its ack has grown."""
+    """Channel: the sink's name, published whenever its ack has grown. It only makes prompt what a poll finds too."""
     return f"tidegate:{pipeline}:{generation}:acked"
 
 
@@ -38,12 +42,15 @@ def lineage_key(pipeline: str) -> str:
 
 
 def reader_status_key(pipeline: str) -> str:
+    """The reader's status, every second."""
     return f"tidegate:{pipeline}:reader"
 
 
 def lane_status_key(pipeline: str, sink: str) -> str:
+    """A lane's status, every second."""
     return f"tidegate:{pipeline}:lane:{sink}"
 
 
 def lane_control_key(pipeline: str, sink: str) -> str:
+    """Sealed control value: what the driver asks of the lane's stage."""
     return f"tidegate:{pipeline}:lane:{sink}:control"
