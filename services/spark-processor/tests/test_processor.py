@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import pytest
 import redis as redis_client
 import yaml
 from confluent_kafka import Message
+from kit.fleet import Service, service, spark_jars
 from kit.frames import RawLog, row
 from kit.pipelines import document, secrets_of
 from kit.topics import Inbox, append, inbox, make_topic
@@ -22,7 +20,6 @@ from kit.wait import wait
 
 from tidegate.contracts import names
 from tidegate.contracts.status import LaneStatus, State
-from tidegate.stack import jars
 
 pytestmark = pytest.mark.timeout(240)
 START_SECONDS = 90
@@ -33,9 +30,8 @@ class Fleet:
     pipeline: str
     bootstrap: str
     client: redis_client.Redis
-    start: Callable[[], subprocess.Popen[bytes]]
+    processor: Service
     log: RawLog
-    sent: int = 0
 
     def send(self, *frames: bytes) -> None:
         append(self.bootstrap, names.raw_topic(self.pipeline), frames)
@@ -63,30 +59,13 @@ def fleet(kafka, redis, prefix: str, tmp_path: Path, trigger: str) -> Iterator[F
     sinks = [{"name": "events", "type": "kafka_topics", "trigger": trigger}]
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, sinks=sinks)))
-    spark_jars = ":".join(str(path) for path in jars.ensure("spark"))
-    environ = os.environ | secrets_of(redis_url=redis.url) | {"TIDEGATE_SPARK_JARS": spark_jars}
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [str(Path(sys.executable).with_name("tidegate-processor")), "--config", str(file)]
-        with (tmp_path / "processor.log").open("ab") as log:
-            process = subprocess.Popen(command, env=environ, stderr=log, start_new_session=True)
-        started.append(process)
-        return process
-
-    fleet = Fleet(prefix, kafka.bootstrap, redis_client.Redis.from_url(redis.url), start, RawLog(topic_id=raw_topic_id))
-    fleet.send(fleet.log.epoch())
-    yield fleet
-    for process in started:
-        _end_group(process)
-    fleet.client.close()
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """The JVM and its workers are in the group of the process we started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    environ = secrets_of(redis_url=redis.url) | spark_jars()
+    with service("tidegate-processor", file, environ) as processor:
+        client = redis_client.Redis.from_url(redis.url)
+        fleet = Fleet(prefix, kafka.bootstrap, client, processor, RawLog(topic_id=raw_topic_id))
+        fleet.send(fleet.log.epoch())
+        yield fleet
+        client.close()
 
 
 def received(fleet: Fleet, box: Inbox, count: int, seconds: float = START_SECONDS) -> list[int]:
@@ -96,16 +75,14 @@ def received(fleet: Fleet, box: Inbox, count: int, seconds: float = START_SECOND
 
 def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: Fleet) -> None:
     fleet.rows(1, 2)
-    process = fleet.start()
+    fleet.processor.start()
     with inbox(fleet.bootstrap, f"{fleet.pipeline}.public.orders") as box:
         assert received(fleet, box, 2) == [1, 2]
         fleet.rows(3)
         assert received(fleet, box, 3, 20) == [1, 2, 3]
     wait(lambda: fleet.acked().get("safe_lsn") == f"{fleet.log.safe_lsn:016x}", 10, "the ack says all of it")
 
-    process.terminate()
-
-    assert process.wait(30) == 0
+    assert fleet.processor.stop() == 0
     status = fleet.status()
     assert status is not None
     assert status.state is State.DRAINED
@@ -113,16 +90,16 @@ def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: Fleet) -> N
 
 @pytest.mark.parametrize("victim", ["driver", "worker"])
 def test_killed_it_comes_back_and_delivers_each_change_once(fleet: Fleet, victim: str) -> None:
-    process = fleet.start()
+    fleet.processor.start()
     fleet.rows(1)
     with inbox(fleet.bootstrap, f"{fleet.pipeline}.public.orders") as box:
         received(fleet, box, 1)
         fleet.rows(2, 3)
 
         if victim == "driver":
-            _end_group(process)
+            fleet.processor.kill()
             fleet.rows(4)
-            fleet.start()
+            fleet.processor.start()
         else:
             status = wait(fleet.status, 10, "the lane's status")
             os.kill(status.pid, signal.SIGKILL)
@@ -134,14 +111,14 @@ def test_killed_it_comes_back_and_delivers_each_change_once(fleet: Fleet, victim
 
 
 def test_a_damaged_frame_stops_the_lane_loudly(fleet: Fleet) -> None:
-    process = fleet.start()
+    fleet.processor.start()
     fleet.rows(1)
     damaged = bytearray(fleet.log.transaction(row(2)))
     damaged[-1] ^= 1
 
     fleet.send(bytes(damaged), fleet.log.tick())
 
-    assert process.wait(START_SECONDS) == 3
+    assert fleet.processor.wait(START_SECONDS) == 3
     status = fleet.status()
     assert status is not None
     assert status.failure is not None

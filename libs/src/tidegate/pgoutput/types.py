@@ -1,12 +1,15 @@
 """PostgreSQL's built-in types by OID, as far as a decoder must tell them apart.
 
-The OIDs are fixed for ever (src/include/catalog/pg_type.dat). A type that is not listed here (enum, domain, composite,
-range, geometric, extension …) has no better form than PostgreSQL's text: its kind is TEXT.
+The OIDs are fixed for ever (src/include/catalog/pg_type.dat). A type that is not listed here (enum, composite, range,
+geometric, extension …) has no better form than PostgreSQL's text: its kind is TEXT. A domain is what it is made of.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from tidegate.pgoutput.messages import Type
 
 
 class Kind(StrEnum):
@@ -64,6 +67,24 @@ _ARRAYS: Final = {
     array_oid: ArrayType(element_oid, b";" if element_oid == BOX else b",")
     for array_oid, element_oid in _ELEMENTS.items()
 }
+
+
+_NAMED: Final = {
+    "bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "oid": 26, "json": 114, "float4": 700,
+    "float8": 701, "bpchar": 1042, "varchar": 1043, "date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184,
+    "numeric": 1700, "uuid": 2950, "jsonb": 3802,
+}  # fmt: skip
+_ARRAY_OF: Final = {element_oid: array_oid for array_oid, element_oid in _ELEMENTS.items()}
+
+
+def base_oid(type_oid: int, types: Mapping[int, Type]) -> int:
+    """The built-in type beneath a domain: the server describes a domain's OID by the name of its base type."""
+    described = types.get(type_oid)
+    if described is None or described.schema != "pg_catalog":
+        return type_oid
+    if described.name.startswith("_"):
+        return _ARRAY_OF.get(_NAMED.get(described.name[1:], 0), type_oid)
+    return _NAMED.get(described.name, type_oid)
 
 
 def kind_of(type_oid: int) -> Kind:

@@ -6,6 +6,7 @@ formattings of bytes.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import orjson
@@ -28,6 +29,7 @@ from tidegate.pgoutput.messages import (
     Value,
 )
 from tidegate.pgoutput.relations import schema_version
+from tidegate.pgoutput.types import base_oid
 from tidegate_processor.encodings.envelope import EncodedEvent, Envelope, EventContext, literal
 from tidegate_processor.encodings.values import Convert, column_key, column_value
 
@@ -54,7 +56,8 @@ class JsonPlan:
         self.version = schema_version(relation, types)
         self.table = (relation.schema, relation.name)
         self._name = f"{relation.schema}.{relation.name}"
-        columns = tuple(enumerate(relation.columns))
+        plain = (replace(column, type_oid=base_oid(column.type_oid, types)) for column in relation.columns)
+        columns = tuple(enumerate(plain))
         self._columns = tuple(_field(at, column, column_value(column)) for at, column in columns)
         self._identity = tuple(self._columns[at] for at, column in columns if column.is_key)
         self._key_columns = tuple(_field(at, column, column_key(column)) for at, column in columns if column.is_key)
