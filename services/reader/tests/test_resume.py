@@ -77,8 +77,16 @@ def test_a_server_that_starts_behind_a_cut_tail_feeds_again() -> None:
     """The brokers lost the newest frames after they were acked and confirmed."""
     slot = replace(SLOT, confirmed=Lsn(600))
     assert plan(slot, acks(a=600), ["a"], log(), "topic").mode is EpochMode.REFEED
-    with pytest.raises(StreamError):
-        plan(slot, acks(a=400), ["a"], log(), "topic")
+    for known, required in ((acks(a=400), ["a"]), (acks(b=600), ["a", "b"]), ({}, ["a"]), ({}, [])):
+        with pytest.raises(StreamError) as lost:
+            plan(slot, known, required, log(), "topic")
+        assert lost.value.code == "GAP_LOST"
+
+
+def test_a_sink_that_joins_does_not_stop_the_stream() -> None:
+    trimmed = log(Position(Lsn(450), 0), beginning=35)
+    assert plan(SLOT, acks(a=400), ["a", "new"], trimmed, "topic").mode is EpochMode.REFEED
+    assert plan(SLOT, {}, ["new"], log(), "topic").mode is EpochMode.CONTINUE
 
 
 def test_a_server_that_went_back_is_another_history() -> None:

@@ -19,24 +19,22 @@ always stands for it.
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction, SchemaEntry, SchemaRole
+from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction, SchemaRole
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.lsn import Lsn
 from tidegate.position import Position
 from tidegate_reader.frames import EpochStamp, Piece, SealedFrame, Sealer, Span
+from tidegate_reader.keepalives import Keepalives
 from tidegate_reader.shapes import Shape, ShapeBook, section
 from tidegate_reader.transactions import TransactionTracker, protocol_broken
 
 ENVELOPE_BYTES = 25
 """XLogData before its message: tag, start and end of WAL, clock."""
-_KEEPALIVE_BYTES = 18
 _SHORTEST_DATA = ENVELOPE_BYTES + 6
 _PEEK = struct.Struct(">xQ16xBI").unpack_from
-_KEEPALIVE = struct.Struct(">xQqB")
-_INSERT, _UPDATE, _DELETE, _TRUNCATE, _MESSAGE = b"IUDTM"
-_BEGIN, _COMMIT, _ORIGIN, _RELATION, _TYPE = b"BCORY"
+_BEGIN, _COMMIT, _ORIGIN, _RELATION, _TYPE, _TRUNCATE, _MESSAGE = b"BCORYTM"
 _ROWS = frozenset(b"IUD")
 _TRUNCATE_HEAD = struct.Struct(">xIB")
 # Header, two names of up to 63 bytes and checksum: so `max_frame_bytes` holds for the whole frame.
@@ -45,21 +43,15 @@ _LEAST_PART = 4096
 
 TICK_BYTES = 1536
 """A little longer than the processor's socket buffer (1024), so that it pushes the frame before it through."""
-KEEPALIVE_INTERVAL_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class FramerLimits:
-    max_frame_bytes: int
-    linger_seconds: float
 
 
 class Framer:
     def __init__(
         self,
         stamp: EpochStamp,
-        limits: FramerLimits,
         *,
+        max_frame_bytes: int,
+        linger_seconds: float,
         position: Position,
         safe_lsn: Lsn,
         skip_to: Position,
@@ -69,18 +61,20 @@ class Framer:
         self.received_lsn = safe_lsn
         self.dropped_messages = 0
         """Non-transactional messages: they have no commit position."""
-        self.reply_requests = 0
-        self._linger = limits.linger_seconds
+        self._linger = linger_seconds
         self._sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
         self._shapes = ShapeBook()
         self._transaction = TransactionTracker(skip_to)
         self._base, self._last_ordinal = position, -1
-        self._safe_lsn = self._keepalive_lsn = safe_lsn
-        self._keepalive_at = float("-inf")
-        self._room = limits.max_frame_bytes - _FRAME_OVERHEAD
-        self._tick_owed = True
+        self._safe_lsn = safe_lsn
+        self._keepalives = Keepalives(safe_lsn)
+        self._room = max_frame_bytes - _FRAME_OVERHEAD
         self._pending: list[Piece] = []
         self._start_frame()
+
+    @property
+    def reply_requests(self) -> int:
+        return self._keepalives.reply_requests
 
     @property
     def position(self) -> Position:
@@ -92,7 +86,7 @@ class Framer:
         for data in batch:
             length = len(data)
             if length < _SHORTEST_DATA or data[0] != 0x77:
-                self._keepalive(data)
+                self._note_received(self._keepalives.hear(data, in_transaction=transaction.is_open))
                 continue
             start, tag, relation_id = _PEEK(data)
             if tag not in _ROWS:
@@ -120,37 +114,25 @@ class Framer:
         if now >= self._sealer.at + self._linger:
             if self._body:
                 self._close(now)
-            if self._keepalive_is_due(now):
+            if self._keepalive_is_news and now >= self._keepalives.due_at:
                 self._keepalive_frame(now)
-            if self._tick_owed:
+            if self._sealer.tick_owed:
                 self._tick(now)
         return self._sealer.take()
 
     def deadline(self) -> float | None:
         """When `empty_link` will have something to do."""
-        if self._body or self._tick_owed:
+        if self._body or self._sealer.tick_owed:
             return self._sealer.at + self._linger
-        if self._keepalive_lsn > self._sealer.safe_lsn and not self._transaction.is_open:
-            return self._keepalive_at + KEEPALIVE_INTERVAL_SECONDS
-        return None
+        return self._keepalives.due_at if self._keepalive_is_news else None
 
     def finish(self, now: float) -> list[SealedFrame]:
         """What is left at the end of the run."""
         if self._body:
             self._close(now)
-        if self._tick_owed:
+        if self._sealer.tick_owed:
             self._tick(now)
         return self._sealer.take()
-
-    def _keepalive(self, data: Piece) -> None:
-        if len(data) != _KEEPALIVE_BYTES or data[0] != 0x6B:
-            protocol_broken("an envelope that is neither data nor a keepalive")
-        lsn, _, reply = _KEEPALIVE.unpack(data)
-        self.reply_requests += reply
-        # It runs backwards after a start, and says nothing about the transaction that is being sent.
-        self.received_lsn = Lsn(max(self.received_lsn, lsn))
-        if not self._transaction.is_open:
-            self._keepalive_lsn = Lsn(max(self._keepalive_lsn, lsn))
 
     def _other(self, tag: int, start: int, message: bytes, now: float) -> None:
         try:
@@ -187,7 +169,7 @@ class Framer:
             self._add(start, message, position, None, now)
             self._base, self._last_ordinal = position, -1
         self._safe_lsn = Lsn(max(self._safe_lsn, end_lsn))
-        self.received_lsn = Lsn(max(self.received_lsn, end_lsn))
+        self._note_received(end_lsn)
 
     def _on_truncate(self, start: int, message: bytes, now: float) -> None:
         count, _ = _TRUNCATE_HEAD.unpack_from(message)
@@ -256,7 +238,7 @@ class Framer:
         return OpenTransaction(transaction.xid, transaction.commit_lsn, transaction.commit_time, position.ordinal)
 
     def _close(self, now: float) -> None:
-        self._seal(FrameKind.WAL, now, self._span(), schema=section(self._relations.values()), body=self._body)
+        self._sealer.seal(FrameKind.WAL, now, self._span(), schema=section(self._relations.values()), body=self._body)
         self._start_frame()
 
     def _close_in_parts(self, body: bytes, position: Position, now: float) -> None:
@@ -269,7 +251,7 @@ class Framer:
             last = position if part == parts else span.last
             chunk = view[(part - 1) * piece : part * piece]
             numbered = replace(span, last=last, part=part, parts=parts)
-            self._seal(FrameKind.WAL, now, numbered, schema=schema, body=(chunk,))
+            self._sealer.seal(FrameKind.WAL, now, numbered, schema=schema, body=(chunk,))
         self._start_frame()
 
     def _schema_change(self, previous: Shape, current: Shape, now: float) -> None:
@@ -279,28 +261,27 @@ class Framer:
         first = Position(transaction.commit_lsn, transaction.ordinal) if transaction.is_open else self.position
         body = Mark(MarkKind.SCHEMA_CHANGE, details).encode()
         span = Span(first, self.position, self._safe_lsn, self._opened_now())
-        self._seal(FrameKind.MARK, now, span, schema=schema, body=(body,))
+        self._sealer.seal(FrameKind.MARK, now, span, schema=schema, body=(body,))
 
-    def _keepalive_is_due(self, now: float) -> bool:
-        return (
-            self._keepalive_lsn > self._sealer.safe_lsn
-            and not self._transaction.is_open
-            and now >= self._keepalive_at + KEEPALIVE_INTERVAL_SECONDS
-        )
+    def _note_received(self, lsn: Lsn) -> None:
+        self.received_lsn = max(self.received_lsn, lsn)
+
+    @property
+    def _keepalive_is_news(self) -> bool:
+        return self._keepalives.lsn > self._sealer.safe_lsn and not self._transaction.is_open
 
     def _keepalive_frame(self, now: float) -> None:
-        """Everything that committed before the keepalive was sent is in the log already, so its LSN may follow."""
-        self._safe_lsn = Lsn(max(self._safe_lsn, self._keepalive_lsn))
-        self._keepalive_at = now
+        self._safe_lsn = max(self._safe_lsn, self._keepalives.lsn)
+        self._keepalives.framed_at = now
         self._empty_frame(now)
 
     def _tick(self, now: float) -> None:
         self._empty_frame(now, min_bytes=TICK_BYTES)
-        self._tick_owed = False
+        self._sealer.tick_owed = False
 
     def _empty_frame(self, now: float, *, min_bytes: int = 0) -> None:
         span = Span(self.position, self.position, self._safe_lsn, self._opened_now())
-        self._seal(FrameKind.WAL, now, span, min_bytes=min_bytes)
+        self._sealer.seal(FrameKind.WAL, now, span, min_bytes=min_bytes)
 
     def _opened_now(self) -> OpenTransaction | None:
         return None if self._pending else self._transaction.open_transaction()
@@ -313,16 +294,3 @@ class Framer:
     def _span(self) -> Span:
         messages = self._changes + self._others
         return Span(self._first, self.position, self._safe_lsn, self._opened, self._changes, messages)
-
-    def _seal(
-        self,
-        kind: FrameKind,
-        now: float,
-        span: Span,
-        *,
-        schema: tuple[SchemaEntry, ...] = (),
-        body: Sequence[Piece] = (),
-        min_bytes: int = 0,
-    ) -> None:
-        self._sealer.seal(kind, now, span, schema=schema, body=body, min_bytes=min_bytes)
-        self._tick_owed = True

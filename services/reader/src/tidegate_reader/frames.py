@@ -58,6 +58,8 @@ class Sealer:
         """What the newest frame says."""
         self.at = float("-inf")
         """When the newest frame was sealed."""
+        self.tick_owed = True
+        """Nothing stands behind the newest frame yet (or behind the epoch frame, at first)."""
 
     def seal(
         self,
@@ -89,7 +91,7 @@ class Sealer:
         data = encode_frame(header, schema, (b"".join(body),), min_bytes=min_bytes)
         self._sealed.append(SealedFrame(data, header.seq, span.last, span.safe_lsn, span.changes))
         self._next_seq += 1
-        self.safe_lsn, self.at = span.safe_lsn, now
+        self.safe_lsn, self.at, self.tick_owed = span.safe_lsn, now, True
 
     def take(self) -> list[SealedFrame]:
         sealed, self._sealed = self._sealed, []

@@ -15,7 +15,7 @@ from tidegate.errors import TransientError
 from tidegate.lsn import format_lsn
 from tidegate_reader.acks import AckWatch
 from tidegate_reader.feedback import Feedback, Levels
-from tidegate_reader.framer import Framer, FramerLimits
+from tidegate_reader.framer import Framer
 from tidegate_reader.gate import Gate
 from tidegate_reader.heartbeat import Heartbeat
 from tidegate_reader.intake import Intake
@@ -50,7 +50,8 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
     gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
     framer = Framer(
         opened.stamp,
-        FramerLimits(config.raw_topic.max_frame, config.raw_topic.linger.total_seconds()),
+        max_frame_bytes=config.raw_topic.max_frame,
+        linger_seconds=config.raw_topic.linger.total_seconds(),
         position=plan.position,
         safe_lsn=plan.safe_lsn,
         skip_to=plan.skip_to,

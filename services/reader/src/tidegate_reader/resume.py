@@ -11,6 +11,8 @@
 | holds everything from every `low` on | | continue: skip to the tail |
 | does not | no `low` below where the server starts | re-feed: the server has it all |
 | does not | a `low` below where the server starts | LOST: nobody has what lies between |
+| ends below where the server starts | every required sink has an ack from there on | re-feed |
+| ends below where the server starts | else | LOST: the slot was made anew, or the brokers lost the newest frames |
 
 Invariant: `skip_to` is above the beginning only if what is skipped can be read in the raw topic by every required sink.
 """
@@ -92,11 +94,15 @@ def plan(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], log:
         raise _ahead(tail.safe_lsn, slot.wal_end)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)
-    uncovered = [sink for sink in required if not _covers(log, topic_id, acks.get(sink), slot.lsn)]
-    if not uncovered and slot.lsn <= tail.safe_lsn:
-        return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position)
-    behind = uncovered if slot.lsn <= tail.safe_lsn else list(required)
-    lost = [sink for sink in behind if sink in acks and acks[sink].safe_lsn < slot.lsn]
+    if slot.lsn <= tail.safe_lsn:
+        uncovered = [sink for sink in required if not _covers(log, topic_id, acks.get(sink), slot.lsn)]
+        if not uncovered:
+            return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position)
+        # A sink without an ack joins from where the server starts: the gate has never counted on it.
+        lost = [sink for sink in uncovered if sink in acks and acks[sink].safe_lsn < slot.lsn]
+    else:
+        lost = [sink for sink in required if sink not in acks or acks[sink].safe_lsn < slot.lsn]
+        lost = lost if required else ["the raw topic"]
     if lost:
         raise _lost(lost, slot.lsn)
     return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING)
@@ -132,8 +138,8 @@ def _ahead(tail: Lsn, wal_end: Lsn) -> StreamError:
 
 def _lost(sinks: Sequence[str], start: Lsn) -> StreamError:
     return StreamError(
-        f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not hold "
-        "what lies between",
+        f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not "
+        "hold what lies between",
         code="GAP_LOST",
         remedy="Take a new snapshot for these sinks, or set required: false for them if the gap is accepted.",
     )
