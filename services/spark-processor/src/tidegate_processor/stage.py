@@ -72,11 +72,13 @@ class Stage:
     def run(self, batches: "Iterator[pyarrow.RecordBatch]") -> None:
         writer = threading.Thread(target=self._write_or_die, name=f"lane {self.settings.sink}")
         writer.start()
-        for batch in batches:
-            for record in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True):
-                self._queue.put(record)
-        self._queue.put(None)
-        writer.join()
+        try:
+            for batch in batches:
+                for record in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True):
+                    self._queue.put(record)
+        finally:
+            self._queue.put(None)
+            writer.join()
 
     def close(self) -> None:
         if self._delivery is not None:
@@ -128,12 +130,14 @@ class Stage:
         return self._delivery
 
     def _take(self) -> tuple[list[Record], bool]:
-        """All records that wait, at least one unless none comes within the control interval."""
+        """What waits, and whether the input has ended; one record at least, unless none comes within the interval."""
         records: list[Record] = []
         try:
             record = self._queue.get(timeout=_CONTROL_SECONDS)
             while record is not None:
                 records.append(record)
+                if len(records) == _QUEUED_FRAMES:
+                    return records, False
                 record = self._queue.get_nowait()
         except queue.Empty:
             return records, False
