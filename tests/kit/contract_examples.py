@@ -40,7 +40,7 @@ from tidegate.position import BEGINNING, MAX_ORDINAL, Position
 FOLDER = Path(__file__).parents[1] / "golden" / "contracts"
 
 NONCE = bytes(range(16, 32))
-TOPIC_ID = "kVsgYZRhT1y1x3f0r2Zl5g"
+TOPIC_ID = "6f1ed002-ab59-4f5c-9e5f-3b1f1b6f0a4e"
 CREATED = 1_767_225_600_250_000
 MOOD = 16_400
 PEOPLE = Relation(
