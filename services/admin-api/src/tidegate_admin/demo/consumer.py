@@ -4,6 +4,7 @@ Invariant: every record from the moment of `open` on is judged exactly once by t
 partition; topics that the sink makes later are read from their beginning.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -60,6 +61,9 @@ class Consumer:
             if len(places) < len(self.topics) * PARTITIONS and time.monotonic() >= next_look:
                 places = await self._with_new_topics(client, places)
                 next_look = time.monotonic() + _LOOK_SECONDS
+            if not places:  # without a partition the client would wait for one for ever
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
             for place, records in (await client.getmany(timeout_ms=_POLL_MS)).items():
                 now = time.time()
                 self.first_event = self.first_event or time.monotonic()

@@ -15,7 +15,6 @@ Invariant: written = delivered + lost at any time, and the books stay small howe
 """
 
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +22,7 @@ from enum import StrEnum
 from tidegate_admin.demo.shop import Change, Key
 
 REMEMBERED = 200_000
-"""Delivered changes of which a second delivery is recognised, and latencies of which the quantiles are taken."""
+"""Delivered changes of which a second delivery is recognised."""
 XID_BITS = 0xFFFF_FFFF
 
 
@@ -73,7 +72,6 @@ class Ledger:
         self._remembered = remembered
         self._written = 0
         self._counts = dict.fromkeys(Verdict, 0)
-        self.latencies: deque[float] = deque(maxlen=remembered)
 
     def enter(self, xid: int, changes: Sequence[Change]) -> None:
         with self._lock:
@@ -89,8 +87,6 @@ class Ledger:
         with self._lock:
             verdict = self._judge(event)
             self._counts[verdict] += 1
-            if verdict in (Verdict.DELIVERED, Verdict.OUT_OF_ORDER):
-                self.latencies.append(event.latency_seconds)
             return verdict
 
     @property

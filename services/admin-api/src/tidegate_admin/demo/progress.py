@@ -11,6 +11,7 @@ from tidegate_admin.pipelines.service import PipelineView
 
 WINDOW_SECONDS = 10.0
 SHOWN_EVENTS = 8
+REMEMBERED_LATENCIES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class DemoProgress:
     view: PipelineView | None = None
     services: Sequence[ServiceStatus] = ()
     last_events: deque[Event] = field(default_factory=lambda: deque(maxlen=SHOWN_EVENTS))
+    latencies: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED_LATENCIES))
+    """Of changes committed after the first event was here: before it they waited for the start, not on the way."""
     _window: deque[tuple[float, float]] = field(default_factory=deque)
 
     def judge(self, event: Event) -> Verdict:
@@ -41,6 +44,8 @@ class DemoProgress:
         verdict = self.ledger.deliver(event)
         if verdict is Verdict.DELIVERED:
             self.first_event = self.first_event or now
+            if now - event.latency_seconds >= self.first_event:
+                self.latencies.append(event.latency_seconds)
             self._window.append((now, event.latency_seconds))
             self.last_events.append(event)
         return verdict

@@ -61,7 +61,7 @@ async def run_demo(options: DemoOptions, begun: float, out: Console, err: Consol
     if summary is None:
         err.print("stopped before the first event")
         return ExitCode.CLEAN
-    out.print("\n".join(["", *summary.lines()]), highlight=False)
+    out.print("\n".join(["", *summary.lines()]), highlight=False, markup=False)
     return ExitCode.CLEAN if summary.is_good or not summary.checked else ExitCode.RETRY
 
 
@@ -257,13 +257,14 @@ class Demo:
         """One every few seconds, and one at the first event."""
         progress = self.progress
         while True:
-            waited_for_first = progress.first_event is None
-            await self._until(
-                lambda waiting=waited_for_first: waiting and progress.first_event is not None, _LINE_SECONDS
-            )
-            if waited_for_first and progress.first_event_seconds is not None:
+            waiting = progress.first_event is None
+            await self._until(self._has_first_event if waiting else lambda: False, _LINE_SECONDS)
+            if waiting and progress.first_event_seconds is not None:
                 self._out.print(f"first event after {progress.first_event_seconds:.1f} s", highlight=False)
-            self._out.print(screen.line(progress), highlight=False, soft_wrap=True)
+            self._out.print(screen.line(progress), highlight=False, markup=False, soft_wrap=True)
+
+    def _has_first_event(self) -> bool:
+        return self.progress.first_event is not None
 
     def _places(self) -> tuple[tuple[str, str], ...]:
         ports, place = self.ports, self._options.place

@@ -57,7 +57,7 @@ class Summary:
 
 
 def summarise(progress: DemoProgress, *, checked: bool, slot_caught_up: bool) -> Summary:
-    latencies = tuple(progress.ledger.latencies)
+    latencies = tuple(progress.latencies)
     return Summary(
         balance=progress.ledger.balance(),
         first_event_seconds=progress.first_event_seconds,

@@ -1,0 +1,44 @@
+# Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
+# first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt lint type generate test-alone ready
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := libs/src services/reader/src services/spark-processor/src services/admin-api/src
+export DEMO_SECONDS
+
+help: ## Show this list
+	@echo "make …"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n d; do printf '  %-12s %s\n' "$$n" "$$d"; done
+
+demo: ready ## Run everything beside a shop that writes by itself, and watch (DEMO_SECONDS=30 ends it)
+	@$(BIN)/tidegate demo
+
+test: ready ## Run all tests; real servers are started for them
+	$(BIN)/pytest $(ARGS)
+
+check: ready lint type ## What CI runs first: style, types, imports, house rules, generated pages
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/house.py
+	$(BIN)/python tools/generate.py --check
+
+fmt: ready ## Format, and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: ready ## Style only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: ready ## Types only
+	$(BIN)/mypy $(SOURCES)
+
+generate: ready ## Write the generated pages
+	$(BIN)/python tools/generate.py
+
+test-alone: ready ## Install each member alone, from the lock, and run its own unit tests there
+	$(BIN)/python tools/test_alone.py $(ARGS)
+
+ready:
+	@$(PYTHON) tools/bootstrap.py
