@@ -51,6 +51,7 @@ class Fleet:
     settings: dict[str, Any]
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def topic(self) -> str:
@@ -80,7 +81,8 @@ class Fleet:
 
     def environment(self) -> dict[str, str]:
         parts, redis = urlsplit(self.dsn), urlsplit(self.redis_url)
-        return os.environ | {"SOURCE_PASSWORD": parts.password or "", "REDIS_PASSWORD": redis.password or ""}
+        passwords = {"SOURCE_PASSWORD": parts.password or "", "REDIS_PASSWORD": redis.password or ""}
+        return os.environ | passwords | self.variables
 
     def reader(self, *overrides: str) -> subprocess.Popen[bytes]:
         """Started, and its epoch begun."""
@@ -106,7 +108,7 @@ class Fleet:
         return self.exit_code(process, within_seconds)
 
     def status(self) -> ReaderStatus | None:
-        with redis_client.Redis.from_url(self.redis_url) as client:
+        with self.redis() as client:
             value = client.get(reader_status_key(self.name))
         return ReaderStatus.decode(value) if isinstance(value, bytes) else None
 
@@ -115,6 +117,13 @@ class Fleet:
             f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{self.slot}'"
         )
         return parse_lsn(lsn)
+
+    def last_heard(self) -> Any:
+        """When the server had our last status."""
+        return self.sql("SELECT reply_time FROM pg_stat_replication WHERE application_name LIKE %s", f"%{self.name}%")
+
+    def redis(self) -> redis_client.Redis:
+        return redis_client.Redis.from_url(self.redis_url)
 
     def wal_end(self) -> Lsn:
         return parse_lsn(self.sql("SELECT pg_current_wal_flush_lsn()::text")[0][0])
@@ -144,7 +153,7 @@ class Fleet:
             safe_lsn=header.safe_lsn,
             time=time.time_ns() // 1000,
         )
-        with redis_client.Redis.from_url(self.redis_url) as client:
+        with self.redis() as client:
             write_ack(client, self.name, ack)
 
     def ack_everything(self) -> None:

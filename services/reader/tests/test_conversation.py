@@ -130,6 +130,7 @@ def test_a_started_stream_is_in_both_directions() -> None:
         ("42704", 'replication slot "s" does not exist', StreamError, "SLOT_MISSING"),
         ("42704", 'publication "p" does not exist', StreamError, "PUBLICATION_MISSING"),
         ("55000", 'can no longer get changes from replication slot "s"', StreamError, "SLOT_LOST"),
+        ("42710", 'replication slot "s" already exists', TransientError, "SLOT_IN_USE"),
         ("42501", "permission denied to start WAL sender", ConfigError, "SOURCE_REFUSED"),
         ("57P01", "terminating connection due to administrator command", TransientError, "SOURCE_FAILED"),
         (None, "", TransientError, "SOURCE_FAILED"),

@@ -49,10 +49,11 @@ def frame(seq: int, size: int = 10) -> SealedFrame:
 
 def publisher(durable: list[tuple[int, int]]) -> tuple[Publisher, Broker]:
     broker = Broker([])
-    return (
-        Publisher(broker, TOPIC, next_offset=7, on_durable=lambda each, offset: durable.append((each.seq, offset))),
-        broker,
-    )
+
+    def note(each: SealedFrame, offset: int) -> None:
+        durable.append((each.seq, offset))
+
+    return Publisher(broker, TOPIC, next_offset=7, on_durable=note, on_flight=lambda _: None), broker
 
 
 @in_a_loop

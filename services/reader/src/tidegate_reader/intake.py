@@ -54,7 +54,6 @@ class Intake:
             await self._wait(now)
 
     async def _publish(self, frames: list[SealedFrame]) -> None:
-        self._progress.in_flight_bytes = self._publisher.in_flight_bytes
         if self._publisher.is_blocked:
             await self._publisher.publish(frames)
             self._listening_since = time.monotonic()

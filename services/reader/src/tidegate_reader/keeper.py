@@ -27,6 +27,9 @@ class Keeper:
         self._metrics.produced_bytes.add(len(frame.data))
         self._settle()
 
+    def in_flight(self, in_flight_bytes: int) -> None:
+        self._progress.in_flight_bytes = in_flight_bytes
+
     def acked(self, acks: Mapping[str, Ack]) -> None:
         self._gate.acked(acks)
         self._settle()

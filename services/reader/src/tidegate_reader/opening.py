@@ -41,6 +41,13 @@ _NONCE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Checked:
+    server_version: int
+    topic_id: str
+    slot: SlotState | None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """An epoch that has begun: its frame is in the raw topic, its stream flows."""
 
@@ -56,8 +63,8 @@ async def connect_side(config: PipelineConfig) -> SideConnection:
     return await SideConnection.open(config.source, f"tidegate {config.pipeline}")
 
 
-async def check(config: PipelineConfig, side: SideConnection) -> tuple[int, str, SlotState | None]:
-    """Server version, topic id and slot; what is wrong at the source and at the raw topic is told together."""
+async def check(config: PipelineConfig, side: SideConnection) -> Checked:
+    """What is wrong at the source and at the raw topic is told together."""
     slot = await read_slot(side, config.source.slot.name)
     server_version, topic = await asyncio.gather(
         preflight(side, config.source, slot_exists=slot is not None),
@@ -74,16 +81,15 @@ async def check(config: PipelineConfig, side: SideConnection) -> tuple[int, str,
     assert not isinstance(topic, BaseException)
     if slot is not None:
         check_slot(slot, config.source.database)
-    return server_version, topic.topic_id, slot
+    return Checked(server_version, topic.topic_id, slot)
 
 
-async def begin(config: PipelineConfig, side: SideConnection, stream: ReplicationStream) -> Run:
-    server_version, topic_id, slot = await check(config, side)
+async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream) -> Run:
     log = await read_raw_log(config.kafka, config.raw_topic.name)
-    created = await _ensure_slot(config, side, stream, slot, log, server_version)
+    created = await _ensure_slot(config, checked, side, stream, log)
     generation = generation_of(await _identity(config, stream), log)
     acks = await _read_acks(config, generation)
-    options = _stream_options(config, server_version)
+    options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
     await stream.start(_start_command(config, options, started))
     log = await read_raw_log(config.kafka, config.raw_topic.name)
@@ -93,15 +99,15 @@ async def begin(config: PipelineConfig, side: SideConnection, stream: Replicatio
         )
     confirmed = await _confirmed(side, config.source.slot.name)
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
-    decided = plan(slot_start, acks, config.required_sinks, log, topic_id)
+    decided = plan(slot_start, acks, config.required_sinks, log, checked.topic_id)
     record = EpochRecord(
         mode=decided.mode,
         start_lsn=slot_start.lsn,
         tail=log.tail.position if log.tail else decided.position,
         options=options,
         previous=decided.previous,
-        topic_id=topic_id,
-        server_version=server_version,
+        topic_id=checked.topic_id,
+        server_version=checked.server_version,
         software=f"tidegate-reader {version('tidegate-reader')}",
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
@@ -110,22 +116,17 @@ async def begin(config: PipelineConfig, side: SideConnection, stream: Replicatio
 
 
 async def _ensure_slot(
-    config: PipelineConfig,
-    side: SideConnection,
-    stream: ReplicationStream,
-    slot: SlotState | None,
-    log: RawLog,
-    server_version: int,
+    config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, log: RawLog
 ) -> bool:
     """True if it was created now."""
     wanted = config.source.slot
-    if slot is None and log.tail is not None:
+    if checked.slot is None and log.tail is not None:
         raise StreamError(
             f"slot {wanted.name} is gone, and the raw topic holds what was read from it",
             code="SLOT_MISSING",
             remedy=LOST_REMEDY,
         )
-    if slot is None and not wanted.create:
+    if checked.slot is None and not wanted.create:
         raise ConfigError(
             f"slot {wanted.name} does not exist and source.slot.create is false",
             code="SLOT_UNKNOWN",
@@ -133,9 +134,9 @@ async def _ensure_slot(
         )
     if config.source.publication.manage:
         await ensure_publication(side, config.source.publication)
-    if slot is None:
-        await create_slot(stream, wanted, server_version)
-    return slot is None
+    if checked.slot is None:
+        await create_slot(stream, wanted, checked.server_version)
+    return checked.slot is None
 
 
 async def _identity(config: PipelineConfig, stream: ReplicationStream) -> SourceIdentity:

@@ -20,7 +20,7 @@ from tidegate_reader.gate import Gate
 from tidegate_reader.heartbeat import Heartbeat
 from tidegate_reader.intake import Intake
 from tidegate_reader.keeper import Keeper
-from tidegate_reader.opening import Run, begin, connect_side, open_stream
+from tidegate_reader.opening import Run, begin, check, connect_side, open_stream
 from tidegate_reader.progress import unix_microseconds
 from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.source_watch import SourceWatch
@@ -37,9 +37,10 @@ async def run(around: Surroundings) -> None:
     async with AsyncExitStack() as resources:
         side = await connect_side(around.config)
         resources.push_async_callback(side.close)
+        checked = await check(around.config, side)
         stream = await open_stream(around.config)
         resources.callback(stream.close)
-        opened = await begin(around.config, side, stream)
+        opened = await begin(around.config, checked, side, stream)
         resources.push_async_callback(close_producer, opened.producer)
         await _announce(around, opened)
         await _flow(around, opened, side, stream)
@@ -60,7 +61,13 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
-    publisher = Publisher(opened.producer, config.raw_topic, next_offset=opened.next_offset, on_durable=keeper.durable)
+    publisher = Publisher(
+        opened.producer,
+        config.raw_topic,
+        next_offset=opened.next_offset,
+        on_durable=keeper.durable,
+        on_flight=keeper.in_flight,
+    )
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     heartbeat = Heartbeat(side, around)

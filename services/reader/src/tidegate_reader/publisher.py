@@ -35,6 +35,7 @@ class Publisher:
         *,
         next_offset: int,
         on_durable: Callable[[SealedFrame, int], None],
+        on_flight: Callable[[int], None],
     ) -> None:
         self.in_flight_bytes = 0
         self.next_offset = next_offset
@@ -42,7 +43,7 @@ class Publisher:
         self._producer = producer
         self._topic = raw_topic.name
         self._max_in_flight = raw_topic.max_in_flight
-        self._on_durable = on_durable
+        self._on_durable, self._on_flight = on_durable, on_flight
         self._sent: deque[tuple[SealedFrame, asyncio.Future[Any]]] = deque()
         self._something_sent = asyncio.Event()
         self._something_settled = asyncio.Event()
@@ -68,7 +69,7 @@ class Publisher:
             frame, future = self._sent[0]
             self._settled(frame, await _outcome(future))
             self._sent.popleft()
-            self.in_flight_bytes -= len(frame.data)
+            self._fly(-len(frame.data))
             self._something_settled.set()
             self._on_durable(frame, self.next_offset - 1)
 
@@ -79,6 +80,7 @@ class Publisher:
             await self._something_settled.wait()
 
     async def _send(self, frame: SealedFrame) -> None:
+        self._fly(len(frame.data))
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 future = await self._producer.send(self._topic, frame.data, partition=_PARTITION)
@@ -86,9 +88,12 @@ class Publisher:
             raise epoch_over(type(error).__name__) from error
         except TimeoutError:
             raise epoch_over("no room in time") from None
-        self.in_flight_bytes += len(frame.data)
         self._sent.append((frame, future))
         self._something_sent.set()
+
+    def _fly(self, change_bytes: int) -> None:
+        self.in_flight_bytes += change_bytes
+        self._on_flight(self.in_flight_bytes)
 
     def _settled(self, frame: SealedFrame, offset: int) -> None:
         if offset != self.next_offset:

@@ -19,8 +19,12 @@ from tidegate_reader.kafka_protocol import TopicMetadata
 
 ADMIN_SECONDS = 30.0
 _FOUND_EVERY_SECONDS = 0.1
+_BROKER_DEFAULT_BYTES = 1_048_588
 BATCH_OVERHEAD_BYTES = 4096
 """Record batch header, record headers and a tick beside the largest frame."""
+_FULL_BATCH_BYTES = 1_000_000
+"""aiokafka has one batch of a partition under way at a time, so frames that wait share one. Below the brokers' default
+max.message.bytes (1,048,588)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class TopicState:
 
 
 def batch_bytes(raw_topic: RawTopic) -> int:
-    """The largest record batch we send: one frame and its tick."""
-    return raw_topic.max_frame + BATCH_OVERHEAD_BYTES
+    """The largest record batch we send."""
+    return max(_FULL_BATCH_BYTES, raw_topic.max_frame + BATCH_OVERHEAD_BYTES)
 
 
 def client_options(kafka: KafkaConfig) -> dict[str, Any]:
@@ -99,7 +103,7 @@ async def _create(admin: AIOKafkaAdminClient, wanted: RawTopic) -> None:
     configuration = {
         "cleanup.policy": "delete",
         "retention.ms": str(milliseconds),
-        "max.message.bytes": str(max(batch_bytes(wanted), 1_048_588)),
+        "max.message.bytes": str(max(batch_bytes(wanted), _BROKER_DEFAULT_BYTES)),
         "compression.type": "producer",
     }
     topic = NewTopic(wanted.name, 1, wanted.replication_factor, topic_configs=configuration)

@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
 from tidegate.errors import TidegateError
-from tidegate_reader.sources.postgres_wal.failures import link_broken, refused_command, refused_connection
+from tidegate_reader.sources.postgres_wal.failures import STREAM, link_broken, refused_command, refused_connection
 
 T = TypeVar("T")
 Conversation = Generator[Wait, Ready, T]
@@ -144,5 +144,5 @@ def _ended(pgconn: PGconn) -> TidegateError:
     """The server ended the stream; the result behind it says why."""
     result = pgconn.get_result()
     if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
-        return _command_refused("the stream", result)
+        return _command_refused(STREAM, result)
     return link_broken()

@@ -28,6 +28,10 @@ _FOR_A_PERSON = (
 )
 
 
+STREAM = "the stream"
+_READING = ("START_REPLICATION", STREAM)
+
+
 def refused_connection(text: str) -> TidegateError:
     first = text.strip().splitlines()[0] if text.strip() else "no answer"
     if any(each in first for each in _FOR_A_PERSON):
@@ -47,15 +51,15 @@ def refused_command(command: str, sqlstate: str | None, text: str) -> TidegateEr
     """`text` is the primary message; it is looked at, never passed on, because it may quote values."""
     state = sqlstate or "?????"
     told = f"{command} was refused with SQLSTATE {state}"
-    if "can no longer" in text or state in ("55000", "58P01"):
+    if command in _READING and ("can no longer" in text or state in ("55000", "58P01")):
         return StreamError(f"{told}: the slot is invalidated", code="SLOT_LOST", remedy=LOST_REMEDY)
     if state == "42704" and "publication" in text:
         return publication_missing()
     if state == "42704":
         return StreamError(f"{told}: the slot is gone", code="SLOT_MISSING", remedy=LOST_REMEDY)
-    if state == "55006":
+    if state in ("55006", "42710"):
         return TransientError(
-            f"{told}: another process reads the slot",
+            f"{told}: another process reads or makes the slot",
             code="SLOT_IN_USE",
             remedy="Stop the other reader, or wait until the server notices that it is gone.",
         )
