@@ -22,7 +22,7 @@ from tidegate.observability.http import serving_in_thread
 from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.lane import Lane, LaneState
 from tidegate_processor.metrics import ProcessorMetrics
-from tidegate_processor.spark.session import open_session
+from tidegate_processor.spark.session import open_session, warm_up
 
 _TICK_SECONDS = 0.2
 _CALL_SECONDS = 5.0
@@ -39,6 +39,8 @@ def run(config: PipelineConfig, stop: threading.Event) -> ExitCode:
     with serving_in_thread(http.host, http.port, health, metrics.all.exposition):
         session = open_session(config)
         _log.info("session_open", spark=session.version)
+        warm_up(session)
+        _log.info("session_warm")
         lanes = [Lane(session, config, sink, connect(config.redis)) for sink in sinks]
         try:
             return _watch(config, lanes, health, metrics, stop)

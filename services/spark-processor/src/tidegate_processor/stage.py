@@ -57,6 +57,11 @@ def run_stage(settings: StageSettings, batches: "Iterator[pyarrow.RecordBatch]")
     return iter(())
 
 
+def warm_up() -> None:
+    """Everything a lane imports late; called once in a worker before it is needed."""
+    import tidegate_processor.sinks.kafka_topics.writer  # noqa: F401
+
+
 class Stage:
     def __init__(self, settings: StageSettings) -> None:
         self.settings = settings
