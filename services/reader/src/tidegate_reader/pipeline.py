@@ -28,8 +28,9 @@ from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 from tidegate_reader.surroundings import Surroundings
 
-DRAIN_SECONDS = 3.0
-GOODBYE_SECONDS = 1.0
+# Together with the producer's close and the last report less than the five seconds that a stop may take.
+DRAIN_SECONDS = 2.0
+GOODBYE_SECONDS = 0.5
 
 
 async def run(around: Surroundings) -> None:

@@ -17,7 +17,7 @@ from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.progress import Progress
 
 REPORT_SECONDS = 1.0
-WRITE_SECONDS = 2.0
+WRITE_SECONDS = 1.0
 
 
 class Reporter:
