@@ -27,6 +27,8 @@ from tidegate.position import MAX_ORDINAL, Position
 LSNS = [0, 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, MAX_LSN - 1, MAX_LSN]
 ORDINALS = [0, 1, 2**53, 2**53 + 1, MAX_ORDINAL]
 
+LOWEST = "0" * 16 + ":" + "0" * 16
+
 ACKS = st.builds(
     lambda lsn, ordinal, safe, epoch, offset: replace(
         ACK, position=Position(Lsn(lsn), ordinal), safe_lsn=Lsn(safe), epoch=epoch, offset=offset
@@ -180,7 +182,9 @@ class TestRedis(StoreBehaviour):
             b"null",
             b"[" * 2000,
             unsealed(),
-            unsealed(position=9, safe_lsn=[], epoch="x"),
+            unsealed(position=9, safe_lsn="0" * 16, epoch=1),
+            unsealed(position=LOWEST, safe_lsn=[], epoch=1),
+            unsealed(position=LOWEST, safe_lsn="0" * 16, epoch="x"),
             json.dumps(unseal(ACK.encode()) | {"position": "z", "checksum": "00000000"}).encode(),
             json.dumps(unseal(ACK.encode()) | {"epoch": 99, "checksum": "00000000"}).encode(),
             seal(unseal(ACK.encode()) | {"position": "z"}),

@@ -43,6 +43,7 @@ def sizes(*four: int) -> bytes:
         (12, b"\xff\xff\xff\xff", "FRAME_TRUNCATED"),
         (16, b"\xff\xff\xff\xff", "FRAME_TRUNCATED"),
         (20, b"\xff\xff\xff\xff", "FRAME_TRUNCATED"),
+        (16, struct.pack(">I", 138), "FRAME_TRUNCATED"),
         (8, sizes(0, 0, 0, len(WAL) - 4), "FRAME_HEADER"),
         (8, sizes(len(WAL) - 4, 0, 0, 0), "FRAME_HEADER"),
         (8, sizes(NAMES_AT, len(WAL) - 4 - NAMES_AT, 0, 0), "FRAME_HEADER"),
