@@ -1,0 +1,89 @@
+"""Redis as the ack store sees it: production values, production callers, compared by the production rule.
+
+The script's own text is tested against a real server (test of the ack store); here `checkpoint.store.compare` stands
+for it, which that test proves to be the same.
+"""
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from tidegate.checkpoint.store import AckOutcome, compare
+from tidegate.contracts.ack import Ack, decode_ack
+from tidegate.errors import DecodeError
+
+_SNAPSHOTS_KEPT = 12
+
+
+class Redis:
+    """Answers both the reader's awaited calls and the lanes' plain ones."""
+
+    def __init__(self, accepted: Callable[[Ack], None]) -> None:
+        self.is_up = True
+        self.mixes_next: random.Random | None = None
+        self._hashes: dict[str, dict[bytes, bytes]] = {}
+        self._values: dict[str, bytes] = {}
+        self._snapshots: list[dict[str, dict[bytes, bytes]]] = []
+        self._accepted = accepted
+
+    async def __aenter__(self) -> "Redis":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+    async def hgetall(self, key: str) -> dict[bytes, bytes]:
+        self._check()
+        stored = dict(self._hashes.get(key, {}))
+        dice, self.mixes_next = self.mixes_next, None
+        if dice is not None:
+            values = [value for each in self._hashes.values() for value in each.values()]
+            stored = {field: dice.choice(values) for field in stored}
+        return stored
+
+    def get(self, key: str) -> bytes | None:
+        self._check()
+        return self._values.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        self._check()
+        self._values[key] = value
+
+    def eval(self, script: str, keys: int, key: str, *arguments: Any) -> tuple[bytes, bytes]:
+        self._check()
+        sink, value, disbelieved, _channel = arguments
+        stored = self._hashes.setdefault(key, {}).get(sink.encode())
+        new = _read(value)
+        old = _read(stored) if stored and stored != disbelieved else None
+        outcome = compare(old, new) if new is not None else AckOutcome.FOREIGN
+        if outcome is AckOutcome.ACCEPTED and new is not None:
+            self._hashes[key][sink.encode()] = value
+            self._accepted(new)
+        return outcome.value.encode(), value if stored is None else stored
+
+    def save(self) -> None:
+        self._snapshots = [*self._snapshots, copy.deepcopy(self._hashes)][-_SNAPSHOTS_KEPT:]
+
+    def roll_back(self, dice: random.Random) -> None:
+        if self._snapshots:
+            self._hashes = copy.deepcopy(dice.choice(self._snapshots))
+
+    def lose_everything(self) -> None:
+        self._hashes.clear()
+        self._values.clear()
+
+    def _check(self) -> None:
+        if not self.is_up:
+            raise redis.ConnectionError("the model is down")
+
+
+def _read(value: bytes) -> Ack | None:
+    document = json.loads(value)
+    try:
+        return decode_ack(value, sink=document["sink"], generation=document["generation"])
+    except DecodeError:
+        return None

@@ -1,0 +1,304 @@
+"""What each fault does to the world, the moment its step comes. False: it could do nothing here."""
+
+import random
+from collections.abc import Callable
+
+from chaos.simulator.faults import Fault
+from chaos.simulator.lane import KillPoint, Lane
+from chaos.simulator.postgres import Server
+from chaos.simulator.sink import CommitFault
+from chaos.simulator.world import World
+from tidegate.contracts.cursor import decode_cursor
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING
+
+
+def inject(world: World, fault: Fault) -> bool:
+    return _INJECTIONS[fault](world, world.dice)
+
+
+def _pg_crash(world: World, dice: random.Random) -> bool:
+    world.server.crash()
+    world.ghosts.clear()
+    return True
+
+
+def _link_reset(world: World, dice: random.Random) -> bool:
+    sender = world.server.sender
+    if sender is None:
+        return False
+    for _ in range(dice.randint(0, len(sender.out))):
+        sender.out.pop()  # sent, and never arrived
+    world.server.drop_link()
+    return True
+
+
+def _half_open(world: World, dice: random.Random) -> bool:
+    """The server gives us up after its timeout; the reader hears nothing of it but what was on the way."""
+    sender = world.server.sender
+    if sender is None:
+        return False
+    sender.statuses.clear()
+    world.server.drop_link()
+    return True
+
+
+def _slot_dropped(world: World, dice: random.Random) -> bool:
+    if world.server.slot is None:
+        return False
+    world.server.drop_link()
+    world.server.slot = None
+    world.slot_was_tampered = True
+    return True
+
+
+def _slot_recreated(world: World, dice: random.Random) -> bool:
+    if not _slot_dropped(world, dice):
+        return False
+    for transaction in list(world.server.open.values()):
+        world.server.roll_back(transaction)
+    slot = world.server.create_slot(world.config.source.slot.name)
+    world.oracle.moved_floor = slot.confirmed
+    return True
+
+
+def _slot_advanced(world: World, dice: random.Random) -> bool:
+    slot = world.server.slot
+    if slot is None:
+        return False
+    world.server.drop_link()
+    slot.confirmed = Lsn(dice.randint(slot.confirmed, world.server.wal_end))
+    world.server.checkpoint()
+    world.oracle.moved_floor = slot.confirmed
+    return True
+
+
+def _server_restored(world: World, dice: random.Random) -> bool:
+    """An older state of the same cluster: by point-in-time recovery (a new timeline) or from a disk snapshot."""
+    old = world.server
+    sent = max((record.header.safe_lsn for record in world.topic.records), default=0)
+    if old.slot is None or not old.wal or sent <= old.wal[0].end_lsn:
+        return False
+    here = Lsn(dice.randint(old.wal[0].end_lsn, sent - 1))
+    kept = [entry for entry in old.wal if entry.end_lsn <= here]
+    timeline = old.timeline + 1 if dice.random() < 0.7 else old.timeline
+    _replace_server(world, Server(old.system, timeline, here, old.database), min(old.slot.confirmed, here))
+    for entry in kept:
+        world.server._append(entry)
+    return True
+
+
+def _server_swapped(world: World, dice: random.Random) -> bool:
+    old = world.server
+    if old.slot is None:
+        return False
+    here = Lsn(max(0x100_0000, old.wal_end + dice.randint(-20_000, 20_000)))
+    _replace_server(world, Server(old.system + 1, 1, here, old.database), here)
+    return True
+
+
+def _replace_server(world: World, server: Server, confirmed: Lsn) -> None:
+    world.server.drop_link()
+    world.server.is_up = False
+    world.ghosts.clear()
+    world.server = world.workload.server = server
+    slot = server.create_slot(world.config.source.slot.name)
+    slot.confirmed = slot.restart = confirmed
+    server.checkpoint()
+    world.oracle.is_forked = True
+
+
+def _reader_kill(world: World, dice: random.Random) -> bool:
+    if not world.readers:
+        return False
+    world.readers[-1].kill()
+    return True
+
+
+def _reader_stop(world: World, dice: random.Random) -> bool:
+    if not world.readers:
+        return False
+    world.readers[-1].stop()
+    return True
+
+
+def _reader_zombie(world: World, dice: random.Random) -> bool:
+    """It stands still, the server gives it up, a new one starts; then it wakes."""
+    if not world.readers or not world.readers[-1].is_running or any(r.is_zombie for r in world.readers):
+        return False
+    world.readers[-1].is_zombie = True
+    if dice.random() < 0.7:
+        world.server.drop_link()
+    world.start_reader()
+    return True
+
+
+def _produce_lost(world: World, dice: random.Random) -> bool:
+    busy = [producer for producer in world.producers if producer.under_way]
+    if busy:
+        dice.choice(busy).lose()
+    return bool(busy)
+
+
+def _answer_lost(world: World, dice: random.Random) -> bool:
+    busy = [producer for producer in world.producers if producer.under_way]
+    if busy:
+        dice.choice(busy).land(answered=False)
+    return bool(busy)
+
+
+def _produce_late(world: World, dice: random.Random) -> bool:
+    """The reader dies with something under way; the fault being enabled keeps it under way for long."""
+    if not any(producer.under_way for producer in world.producers):
+        return False
+    return _reader_kill(world, dice)
+
+
+def _topic_trimmed(world: World, dice: random.Random) -> bool:
+    topic = world.topic
+    if topic.beginning == topic.end:
+        return False
+    topic.beginning = dice.randint(topic.beginning + 1, topic.end)
+    return True
+
+
+def _topic_recreated(world: World, dice: random.Random) -> bool:
+    if not world.topic.records:
+        return False
+    world.topic.recreate()
+    for lane in world.lanes:
+        if lane.cursor_in_group and lane.server.cursor:
+            # Kafka takes the groups' offsets of a deleted topic with it.
+            lane.server.cursor, lane.server.history = None, []
+            world.oracle.rewound(lane.ledger, BEGINNING)
+    return True
+
+
+def _redis_down(world: World, dice: random.Random) -> bool:
+    world.redis.is_up = not world.redis.is_up
+    return True
+
+
+def _redis_rolled_back(world: World, dice: random.Random) -> bool:
+    world.redis.roll_back(dice)
+    world.oracle.acks_forgotten()
+    return True
+
+
+def _redis_lost(world: World, dice: random.Random) -> bool:
+    world.redis.lose_everything()
+    world.oracle.acks_forgotten()
+    return True
+
+
+def _redis_mixed(world: World, dice: random.Random) -> bool:
+    world.redis.mixes_next = random.Random(dice.getrandbits(32))
+    return True
+
+
+def _worker_kill(world: World, dice: random.Random) -> bool:
+    worker = dice.choice(world.lanes).worker
+    if worker is not None:
+        worker.kill_at = dice.choice(list(KillPoint))
+    return worker is not None
+
+
+def _two_incarnations(world: World, dice: random.Random) -> bool:
+    lane = dice.choice(world.lanes)
+    if lane.worker is None or lane.lost is not None:
+        return False
+    lane.old_workers = [lane.worker]
+    lane.start()
+    return True
+
+
+def _seam(world: World, dice: random.Random) -> bool:
+    lane = dice.choice(world.lanes)
+    lane.seam(replay=False)
+    return lane.worker is not None
+
+
+def _spark_replay(world: World, dice: random.Random) -> bool:
+    lane = dice.choice(world.lanes)
+    lane.seam(replay=True)
+    return lane.worker is not None
+
+
+def _lane_paused(world: World, dice: random.Random) -> bool:
+    lane = dice.choice(world.lanes)
+    if dice.random() < 0.5:
+        lane.post_stop()
+        lane.turn(5)
+    lane.paused_until = world.time.now + dice.choice((1, 5, 20))
+    return True
+
+
+def _rewind(world: World, dice: random.Random) -> bool:
+    """Stop, set, start: the cursor goes back to one that the raw topic still has."""
+    lane = dice.choice(world.lanes)
+    if lane.lost is not None:
+        return False
+    there = [
+        text
+        for text in lane.server.history
+        if decode_cursor(text).topic_id == world.topic.id and decode_cursor(text).next_offset >= world.topic.beginning
+    ]
+    if not there:
+        return False
+    _stop_lane(lane)
+    lane.server.cursor = dice.choice(there)
+    world.oracle.rewound(lane.ledger, decode_cursor(lane.server.cursor).position)
+    return True
+
+
+def _stop_lane(lane: Lane) -> None:
+    lane.kill()
+    lane.old_workers.clear()
+    lane.server.held = None
+    lane.server.fence()
+
+
+def _sink(kind: CommitFault) -> Callable[[World, random.Random], bool]:
+    def arm(world: World, dice: random.Random) -> bool:
+        dice.choice(world.lanes).server.next_fault = kind
+        return True
+
+    return arm
+
+
+def _rejected_rows(world: World, dice: random.Random) -> bool:
+    return True  # enabled, the load writes such rows
+
+
+_INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
+    Fault.PG_CRASH: _pg_crash,
+    Fault.LINK_RESET: _link_reset,
+    Fault.HALF_OPEN: _half_open,
+    Fault.SLOT_DROPPED: _slot_dropped,
+    Fault.SLOT_RECREATED: _slot_recreated,
+    Fault.SLOT_ADVANCED: _slot_advanced,
+    Fault.SERVER_RESTORED: _server_restored,
+    Fault.SERVER_SWAPPED: _server_swapped,
+    Fault.READER_KILL: _reader_kill,
+    Fault.READER_STOP: _reader_stop,
+    Fault.READER_ZOMBIE: _reader_zombie,
+    Fault.PRODUCE_LOST: _produce_lost,
+    Fault.ANSWER_LOST: _answer_lost,
+    Fault.PRODUCE_LATE: _produce_late,
+    Fault.TOPIC_TRIMMED: _topic_trimmed,
+    Fault.TOPIC_RECREATED: _topic_recreated,
+    Fault.REDIS_DOWN: _redis_down,
+    Fault.REDIS_ROLLED_BACK: _redis_rolled_back,
+    Fault.REDIS_LOST: _redis_lost,
+    Fault.REDIS_MIXED: _redis_mixed,
+    Fault.WORKER_KILL: _worker_kill,
+    Fault.TWO_INCARNATIONS: _two_incarnations,
+    Fault.SEAM: _seam,
+    Fault.SPARK_REPLAY: _spark_replay,
+    Fault.LANE_PAUSED: _lane_paused,
+    Fault.REWIND: _rewind,
+    Fault.SINK_REFUSES: _sink(CommitFault.REFUSED),
+    Fault.SINK_ERRS_LATE: _sink(CommitFault.LATE_ERROR),
+    Fault.SINK_HOLDS: _sink(CommitFault.HELD),
+    Fault.REJECTED_ROWS: _rejected_rows,
+}

@@ -1,0 +1,145 @@
+"""The raw topic and its producers.
+
+A record has an offset the moment it lands; the answer comes at once, or never (the outcome is then unknown). A produce
+can be lost while a later one lands, which leaves a hole in seq but none in offsets. What a dead reader had under way
+may land later. Retention takes records from the head; a topic that was deleted comes back empty, under another id.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aiokafka.errors import OffsetOutOfRangeError
+
+from chaos.simulator.clock import Pause
+from tidegate.contracts.frame import FrameHeader, decode_header
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    offset: int
+    value: bytes
+    header: FrameHeader
+    is_valid: bool
+    """As somebody judges who has seen the topic from its first record."""
+
+
+class RawTopic:
+    def __init__(self) -> None:
+        self.births = 0
+        self.recreate()
+
+    def recreate(self) -> None:
+        self.births += 1
+        self.id = f"topic-{self.births}"
+        self.beginning = 0
+        self.records: list[Record] = []
+        self._epoch = (0, b"", -1)
+
+    @property
+    def end(self) -> int:
+        return len(self.records)
+
+    def append(self, value: bytes) -> int:
+        header = decode_header(value)
+        self.records.append(Record(self.end, value, header, self._judge(header)))
+        return self.end - 1
+
+    def _judge(self, header: FrameHeader) -> bool:
+        """The rule of the epochs once more, written down independently of the code under test."""
+        number, nonce, seq = self._epoch
+        if header.kind.name == "EPOCH":
+            if header.epoch <= number:
+                return False
+            self._epoch = (header.epoch, header.epoch_nonce, 0)
+            return True
+        if (header.epoch, header.epoch_nonce, header.seq) != (number, nonce, seq + 1):
+            return False
+        self._epoch = (number, nonce, seq + 1)
+        return True
+
+    def available(self) -> Sequence[Record]:
+        return self.records[self.beginning :]
+
+
+class Outcome(StrEnum):
+    PENDING = "pending"
+    STORED = "stored"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Produce:
+    value: bytes
+    outcome: Outcome = Outcome.PENDING
+    offset: int = -1
+
+
+class Producer:
+    """One reader's producer; it outlives the reader as long as something is under way."""
+
+    def __init__(self, topic: RawTopic) -> None:
+        self.topic = topic
+        self.under_way: deque[Produce] = deque()
+        self.is_abandoned = False
+
+    def send(self, value: bytes) -> Produce:
+        produce = Produce(value)
+        self.under_way.append(produce)
+        return produce
+
+    def land(self, *, answered: bool = True) -> None:
+        produce = self.under_way.popleft()
+        produce.offset = self.topic.append(produce.value)
+        produce.outcome = Outcome.STORED if answered else Outcome.FAILED
+
+    def lose(self) -> None:
+        self.under_way.popleft().outcome = Outcome.FAILED
+
+
+class TailConsumer:
+    """What `raw_log._read` asks of an aiokafka consumer."""
+
+    def __init__(self, topic: RawTopic) -> None:
+        self._topic, self._id = topic, topic.id
+        self._at = 0
+
+    async def beginning_offsets(self, partitions: list[object]) -> dict[object, int]:
+        await Pause()
+        return {partitions[0]: self._topic.beginning}
+
+    async def end_offsets(self, partitions: list[object]) -> dict[object, int]:
+        await Pause()
+        return {partitions[0]: self._topic.end}
+
+    def seek(self, partition: object, offset: int) -> None:
+        self._at = offset
+
+    async def getmany(self, partition: object, *, timeout_ms: int, max_records: int) -> dict[object, list[Record]]:
+        await Pause()
+        if self._topic.id != self._id or not self._topic.beginning <= self._at <= self._topic.end:
+            raise OffsetOutOfRangeError
+        records = self._topic.records[self._at : self._at + max_records]
+        self._at += len(records)
+        return {partition: records}
+
+
+class SparkSource:
+    """Spark's Kafka source with failOnDataLoss: a range that is not there any more ends the query."""
+
+    def __init__(self, topic: RawTopic, starting: int | None) -> None:
+        self._topic, self._id = topic, topic.id
+        self.at = topic.beginning if starting is None else starting
+        self.began_at = self.at
+
+    def take(self, most: int) -> list[tuple[int, bytes]]:
+        if self._topic.id != self._id or not self._topic.beginning <= self.at <= self._topic.end:
+            raise DataLoss
+        records = self._topic.records[self.at : self.at + most]
+        self.at += len(records)
+        return [(record.offset, record.value) for record in records]
+
+
+class DataLoss(Exception):
+    """IllegalStateException of the Kafka source; the driver only sees that the query ended."""

@@ -1,0 +1,190 @@
+"""One lane: Spark's query, the Python worker with its stage, and the driver that watches them.
+
+Delivery, judging, decoding and acking are production code (`commit.Delivery`, `control.LaneLink`). Model drivers:
+`Worker.turn` is one round of the loop in `stage.Stage._write`, in its order; `Lane` does what the state table of
+`lane.py` says, without Spark and without waiting.
+"""
+
+from enum import StrEnum
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from chaos.simulator.kafka import DataLoss, SparkSource
+from chaos.simulator.oracle import LaneLedger
+from chaos.simulator.sink import Sink, SinkServer
+from tidegate.config.sinks import SinkConfig
+from tidegate.contracts import names
+from tidegate.contracts.control import Command, LaneControl
+from tidegate.contracts.cursor import decode_cursor
+from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
+from tidegate_processor.commit import Delivery
+from tidegate_processor.control import LaneLink
+
+if TYPE_CHECKING:
+    from chaos.simulator.world import World
+
+_CONFIG_EPOCH = "c1"
+
+
+class KillPoint(StrEnum):
+    BEFORE_COMMIT = "before_commit"
+    BEFORE_ACK = "before_ack"
+    AFTER_ACK = "after_ack"
+
+
+class Killed(Exception):
+    """kill -9 of the worker: nothing of it runs any more."""
+
+
+class Worker:
+    def __init__(self, world: "World", lane: "Lane", incarnation: int, source: SparkSource) -> None:
+        self.incarnation, self.source = incarnation, source
+        self.kill_at: KillPoint | None = None
+        self.is_drained = False
+        self._is_draining = False
+        self._world, self._lane = world, lane
+        self._delivery: Delivery | None = None
+        settings = SimpleNamespace(sink=lane.name, incarnation=incarnation, config_epoch=_CONFIG_EPOCH)
+        self._link = LaneLink(world.redis, world.config.pipeline, settings)  # type: ignore[arg-type]
+
+    def turn(self, most: int) -> None:
+        delivery = self._opened()
+        records = [] if self.is_drained else self.source.take(most)
+        if records:
+            delivery.feed(records)
+        self._die_at(KillPoint.BEFORE_COMMIT)
+        self._obey()
+        if self.is_drained:
+            return
+        delivery.commit()
+        self._die_at(KillPoint.BEFORE_ACK)
+        self._link.acknowledge(delivery.ack())
+        self._die_at(KillPoint.AFTER_ACK)
+        self.is_drained = self._is_draining
+
+    def close(self) -> None:
+        if self._delivery is not None:
+            self._delivery.close()
+
+    def _opened(self) -> Delivery:
+        if self._delivery is None:
+            lane = self._lane
+            sink = Sink(lane.server)
+            self._delivery = Delivery(
+                self._world.config.pipeline,
+                lane.config,
+                sink,
+                config_epoch=_CONFIG_EPOCH,
+                incarnation=self.incarnation,
+            )
+            self._world.note(f"{lane.name}-{self.incarnation} opened at {self._delivery.position}")
+        return self._delivery
+
+    def _obey(self) -> None:
+        control = self._link.control()
+        if control is None:
+            return
+        if control.incarnation > self.incarnation:
+            raise TransientError("superseded", code="LANE_SUPERSEDED")
+        if control.command is Command.STOP:
+            self._is_draining = True
+
+    def _die_at(self, point: KillPoint) -> None:
+        if self.kill_at is point:
+            raise Killed
+
+
+class Lane:
+    def __init__(self, world: "World", ledger: LaneLedger, config: SinkConfig, *, cursor_in_group: bool) -> None:
+        self.name, self.ledger, self.config = config.name, ledger, config
+        self.cursor_in_group = cursor_in_group
+        """The cursor is an offset of the raw topic, as the Kafka sink's is: it goes when that topic is deleted."""
+        self.server = SinkServer(lambda batch: world.oracle.applied(ledger, batch))
+        self.worker: Worker | None = None
+        self.old_workers: list[Worker] = []
+        self.lost: TidegateError | None = None
+        self.last_error: TidegateError | None = None
+        self.paused_until = 0.0
+        self._world = world
+        self._incarnation = 0
+        self._next_try = 0.0
+        self._backoff = 0.5
+
+    def turn(self, most: int) -> None:
+        now = self._world.time.now
+        if self.lost is not None or now < self.paused_until:
+            return
+        if self.worker is None:
+            if now >= self._next_try:
+                self.start()
+            return
+        worker = self.worker
+        error = self._run(worker, most)
+        if error is not None:
+            self._failed(error)
+        elif worker.is_drained:
+            self.worker = None
+
+    def old_turn(self, most: int) -> None:
+        """A worker that the driver has given up and that lives on."""
+        if self.old_workers:
+            worker = self.old_workers[0]
+            if self._run(worker, most) is not None or worker.is_drained:
+                self.old_workers.remove(worker)
+
+    def start(self) -> None:
+        self._incarnation += 1
+        self._post(Command.RUN)
+        cursor = decode_cursor(self.server.cursor) if self.server.cursor else None
+        source = SparkSource(self._world.topic, cursor.next_offset if cursor else None)
+        self.worker = Worker(self._world, self, self._incarnation, source)
+
+    def post_stop(self) -> None:
+        self._post(Command.STOP)
+
+    def kill(self) -> None:
+        self.worker = None
+        self._next_try = 0.0
+
+    def seam(self, *, replay: bool) -> None:
+        """Spark calls the next batch in another worker; on a replay, from where the last one began."""
+        if self.worker is None or self.worker.is_drained:
+            return
+        old = self.worker
+        if not replay:
+            error = self._run(old, 0)
+            if error is not None:
+                self._failed(error)
+                return
+        if replay:
+            old.source.at = old.source.began_at
+        old.source.began_at = old.source.at
+        self.worker = Worker(self._world, self, old.incarnation, old.source)
+
+    def _run(self, worker: Worker, most: int) -> TidegateError | None:
+        try:
+            worker.turn(most)
+        except TidegateError as error:
+            worker.close()
+            return error
+        except DataLoss:
+            return TransientError("the lane's query ended", code="LANE_ENDED")
+        except Killed:
+            return TransientError("the worker is gone", code="LANE_ENDED")
+        return None
+
+    def _failed(self, error: TidegateError) -> None:
+        self.worker = None
+        self.last_error = error
+        world = self._world
+        world.note(f"{self.name} failed: {error}")
+        if type(error) in (StreamError, DecodeError):
+            self.lost = error
+            world.lane_lost(self, error)
+        self._next_try = world.time.now + self._backoff
+        self._backoff = min(self._backoff * 2, 8.0)
+
+    def _post(self, command: Command) -> None:
+        if self._world.redis.is_up:
+            control = LaneControl(self._incarnation, command).encode()
+            self._world.redis.set(names.lane_control_key(self._world.config.pipeline, self.name), control)

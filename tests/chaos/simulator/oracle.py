@@ -1,0 +1,187 @@
+"""Knows everything that really happened, and compares.
+
+Invariant: nothing here uses a decision of the code under test; positions come from the server model, validity of
+frames from the topic model, durability from the sink models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from chaos.simulator.kafka import RawTopic
+from chaos.simulator.postgres import Change, Committed, Slot
+from chaos.simulator.sink import Batch
+from tidegate.contracts.ack import Ack
+from tidegate.lsn import Lsn, format_lsn
+from tidegate.position import Position
+
+
+class Violation(Exception):
+    """`invariant` as named in the design; `what` has no numbers in it, so that equal failures have equal names."""
+
+    def __init__(self, invariant: str, what: str, detail: str) -> None:
+        super().__init__(invariant, what, detail)
+        self.invariant, self.what, self.detail = invariant, what, detail
+
+    @property
+    def name(self) -> str:
+        return f"{self.invariant} {self.what}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}"
+
+
+@dataclass(slots=True)
+class LaneLedger:
+    name: str
+    required: bool
+    have: set[Position] = field(default_factory=set)
+    complete: int = 0
+    """Transactions, from the first, that are durable with all their changes."""
+    last: Position | None = None
+    repeats_until: Position | None = None
+    """After a rewind, what was delivered before comes again."""
+    events: int = 0
+    letters: int = 0
+
+
+class Oracle:
+    def __init__(self, lanes: Sequence[tuple[str, bool]]) -> None:
+        self.lanes = {name: LaneLedger(name, required) for name, required in lanes}
+        self.expected: list[Committed] = []
+        self.is_forked = False
+        self.moved_floor = Lsn(0)
+        """confirmed_flush was moved here by somebody else."""
+        self.confirms = 0
+        self._changes: dict[Position, tuple[Committed, Change]] = {}
+        self._ids: dict[str, tuple[Position, int]] = {}
+        self._id_of: dict[Position, str] = {}
+        self._top: dict[str, Ack] = {}
+        self._floor: dict[tuple[str, str], Ack] = {}
+
+    def committed(self, entry: Committed) -> None:
+        self.expected.append(entry)
+        for ordinal, change in enumerate(entry.changes):
+            if change.relation is not None:
+                self._changes[entry.position(ordinal)] = (entry, change)
+
+    def applied(self, lane: LaneLedger, batch: Batch) -> None:
+        for event in batch.events:
+            change = self._known(lane, event.position)
+            if change.mark not in event.value:
+                raise Violation("I5", "an event with another row's content", f"{lane.name} {event.position}")
+            self._check_id(lane, event.id, event.position, hash(event.value))
+            self._check_order(lane, event.position)
+            lane.events += 1
+        for letter in batch.letters:
+            change = self._known(lane, letter.position)
+            if not change.is_poison or letter.payload != change.message:
+                raise Violation("I1", "a good row in the dead letters", f"{lane.name} {letter.position}")
+            lane.have.add(letter.position)
+            lane.letters += 1
+        self._advance(lane)
+
+    def rewound(self, lane: LaneLedger, position: Position) -> None:
+        lane.repeats_until = max([p for p in (lane.last, lane.repeats_until) if p is not None], default=None)
+        lane.last = position
+
+    def acked(self, ack: Ack) -> None:
+        lane = self.lanes[ack.sink]
+        before = self._floor.get((ack.generation, ack.sink))
+        if before is not None and (ack.position < before.position or ack.safe_lsn < before.safe_lsn):
+            raise Violation("I12", "an ack went back", f"{ack.sink} {before.position} to {ack.position}")
+        self._floor[ack.generation, ack.sink] = ack
+        pending = self.pending(lane)
+        if pending is not None and (pending.commit_lsn < ack.safe_lsn or self._missing(lane, ack.position)):
+            detail = f"{lane.name} acks {ack.position} safe {format_lsn(ack.safe_lsn)}, lacks {_text(pending)}"
+            raise Violation("I3", "ack beyond what is durable", detail)
+        top = self._top.get(ack.sink)
+        if top is None or ack.safe_lsn > top.safe_lsn:
+            self._top[ack.sink] = ack
+
+    def acks_forgotten(self) -> None:
+        """Redis was rolled back or lost: within what it still knows, acks grow from there."""
+        self._floor.clear()
+
+    def confirmed(self, flush: Lsn) -> None:
+        self.confirms += 1
+        for lane in self._required():
+            ack = self._top.get(lane.name)
+            if ack is None or ack.safe_lsn < flush:
+                has = format_lsn(ack.safe_lsn) if ack else "nothing"
+                raise Violation("I3", "confirmed beyond an ack", f"{format_lsn(flush)} confirmed, {lane.name} has {has}")
+
+    def check(self, slot: Slot | None) -> None:
+        """At every step."""
+        if slot is None or self.is_forked or slot.confirmed <= self.moved_floor:
+            return
+        for lane in self._required():
+            pending = self.pending(lane)
+            if pending is not None and pending.commit_lsn < slot.confirmed:
+                detail = f"{format_lsn(slot.confirmed)} confirmed, {lane.name} lacks {_text(pending)}"
+                raise Violation("I3", "confirmed beyond what is durable", detail)
+
+    def pending(self, lane: LaneLedger) -> Committed | None:
+        return self.expected[lane.complete] if lane.complete < len(self.expected) else None
+
+    def is_lost(self, lane: LaneLedger, slot: Slot | None, topic: RawTopic) -> bool:
+        """Whether a change that this lane needs is nowhere any more."""
+        if self.is_forked:
+            return True
+        held = [
+            (record.header.first, record.header.last)
+            for record in topic.available()
+            if record.is_valid and record.header.messages
+        ]
+        for entry in self.expected[lane.complete :]:
+            if slot is not None and entry.commit_lsn >= slot.confirmed:
+                return False
+            for position in self._positions(entry):
+                if position not in lane.have and not any(first <= position <= last for first, last in held):
+                    return True
+        return False
+
+    def required_is_lost(self, slot: Slot | None, topic: RawTopic) -> bool:
+        return any(self.is_lost(lane, slot, topic) for lane in self._required())
+
+    def refresh(self) -> None:
+        for lane in self.lanes.values():
+            self._advance(lane)
+
+    def _required(self) -> list[LaneLedger]:
+        return [lane for lane in self.lanes.values() if lane.required]
+
+    def _known(self, lane: LaneLedger, position: Position) -> Change:
+        known = self._changes.get(position)
+        if known is None:
+            what = "a change of another history" if self.is_forked else "a change that never committed"
+            raise Violation("I8" if self.is_forked else "I2", what, f"{lane.name} {position}")
+        return known[1]
+
+    def _check_id(self, lane: LaneLedger, event_id: str, position: Position, content: int) -> None:
+        if self._ids.setdefault(event_id, (position, content)) != (position, content):
+            raise Violation("I5", "one id, different bytes", f"{lane.name} {position} {event_id}")
+        if self._id_of.setdefault(position, event_id) != event_id:
+            raise Violation("I5", "one change, different ids", f"{lane.name} {position} {event_id}")
+
+    def _check_order(self, lane: LaneLedger, position: Position) -> None:
+        if position in lane.have and (lane.repeats_until is None or position > lane.repeats_until):
+            raise Violation("I5", "a duplicate in a transactional sink", f"{lane.name} {position}")
+        if lane.last is not None and position <= lane.last:
+            raise Violation("I4", "events out of order", f"{lane.name} {position} after {lane.last}")
+        lane.last = position
+        lane.have.add(position)
+
+    def _advance(self, lane: LaneLedger) -> None:
+        while (entry := self.pending(lane)) is not None and all(p in lane.have for p in self._positions(entry)):
+            lane.complete += 1
+
+    def _missing(self, lane: LaneLedger, upto: Position) -> bool:
+        entry = self.pending(lane)
+        return entry is not None and any(p <= upto and p not in lane.have for p in self._positions(entry))
+
+    def _positions(self, entry: Committed) -> list[Position]:
+        return [entry.position(at) for at, change in enumerate(entry.changes) if change.relation is not None]
+
+
+def _text(entry: Committed) -> str:
+    return f"xid {entry.xid} at {format_lsn(entry.commit_lsn)}-{format_lsn(entry.end_lsn)}"

@@ -1,0 +1,75 @@
+"""A seed becomes a plan: what this run is like, which faults it has, and every step with a seed of its own.
+
+Because each step draws only from its own seed, a step can be taken away without changing the others: that is what
+makes a failing run shrink.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+from chaos.simulator.faults import RARE, Fault
+
+FEWEST_STEPS, MOST_STEPS = 200, 500
+_FAULT_ENABLED = 0.3
+_RARE_ENABLED = 0.3
+_ACTIONS = {
+    "load": 30,
+    "send": 18,
+    "read": 26,
+    "broker": 14,
+    "lane": 26,
+    "acks": 8,
+    "status": 8,
+    "look": 1,
+    "checkpoint": 2,
+    "save": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    number: int
+    action: str
+    seed: int
+
+    @property
+    def fault(self) -> Fault | None:
+        return Fault(self.action.removeprefix("fault ")) if self.action.startswith("fault ") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    required: tuple[bool, ...]
+    """One lane each."""
+    cursors_in_group: bool
+    frame_bytes: int
+    faults: tuple[Fault, ...]
+    steps: tuple[Step, ...]
+
+    def without(self, numbers: frozenset[int]) -> "Plan":
+        return replace(self, steps=tuple(step for step in self.steps if step.number not in numbers))
+
+
+def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
+    dice = random.Random(seed)
+    faults = [fault for fault in Fault if fault not in RARE and dice.random() < _FAULT_ENABLED]
+    if dice.random() < _RARE_ENABLED:
+        faults.append(dice.choice(sorted(RARE)))
+    rate = dice.choice((0.03, 0.06, 0.12))
+    required = (True, *(dice.random() < 0.6 for _ in range(dice.choice((0, 1, 1, 2)))))
+    cursors_in_group, frame_bytes = dice.random() < 0.5, dice.choice((600, 900, 2000, 6000, 20_000))
+    count = dice.randint(FEWEST_STEPS, MOST_STEPS)
+    steps = []
+    rare_at = dice.randrange(count // 3, count)
+    for number in range(count):
+        action, own = dice.choices(tuple(_ACTIONS), tuple(_ACTIONS.values()))[0], dice.getrandbits(48)
+        common = [fault for fault in faults if fault not in RARE]
+        if common and dice.random() < rate:
+            action = f"fault {dice.choice(common)}"
+        rare = next((fault for fault in faults if fault in RARE), None)
+        if rare is not None and number == rare_at:
+            action = f"fault {rare}"
+        steps.append(Step(number, action, own))
+    kept = tuple(step for step in steps if step.fault is None or step.fault in allowed)
+    return Plan(seed, required, cursors_in_group, frame_bytes, tuple(f for f in faults if f in allowed), kept)

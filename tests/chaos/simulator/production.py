@@ -1,0 +1,108 @@
+"""Puts models where production modules reach for the outside, for one run, and takes them away again.
+
+Invariant: every name that is replaced exists; one that was renamed in production stops the simulator with its name.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
+
+import tidegate_processor.commit
+import tidegate_processor.control
+import tidegate_reader.feedback
+import tidegate_reader.intake
+import tidegate_reader.opening
+import tidegate_reader.publisher
+import tidegate_reader.raw_log
+import tidegate_reader.resume
+from chaos.simulator import edges
+from tidegate.checkpoint.redis_store import read_acks
+from tidegate.config.pipeline import PipelineConfig
+
+if TYPE_CHECKING:
+    from chaos.simulator.world import World
+
+# The ratio of production (256 to 64), on a smaller scale: a run has hundreds of frames, not millions.
+WINDOW = 64
+FRAMES_IN_FLIGHT = 16
+
+
+@cache
+def configuration(required: tuple[bool, ...]) -> PipelineConfig:
+    sinks = [
+        {"name": f"lane{number}", "type": "kafka_topics", "required": each} for number, each in enumerate(required)
+    ]
+    values = document("sim", kafka="127.0.0.1:9092", redis_url="redis://127.0.0.1:6379/0", sinks=sinks)
+    return checked(values, {POSTGRES_PASSWORD: "none", REDIS_PASSWORD: "none"})
+
+
+class _Secrets:
+    """Nonces that are the seed's."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def token_bytes(self, count: int) -> bytes:
+        return self._dice.randbytes(count)
+
+
+@contextmanager
+def models(world: "World") -> Iterator[None]:
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        for module, name, stand_in in _stand_ins(world):
+            before.append((module, name, getattr(module, name)))
+            setattr(module, name, stand_in)
+        yield
+    finally:
+        for module, name, real in reversed(before):
+            setattr(module, name, real)
+
+
+def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
+    opening, secrets = tidegate_reader.opening, _Secrets(world.seed)
+
+    async def check(config: PipelineConfig, side: Any) -> Any:
+        return await edges.check(world, side)
+
+    async def read_log(kafka: Any, topic: str) -> Any:
+        return await edges.read_raw_log(world)
+
+    async def no_publication(side: Any, publication: Any) -> None:
+        return
+
+    async def producer(kafka: Any, raw_topic: Any) -> Any:
+        return world.new_producer()
+
+    async def close(producer: Any) -> None:
+        return
+
+    async def epoch_frame(producer: Any, topic: str, data: bytes, expected: int) -> None:
+        await edges.publish_epoch_frame(producer, data, expected)
+
+    clock = world.time
+    return [
+        (opening, "check", check),
+        (opening, "read_raw_log", read_log),
+        (opening, "ensure_publication", no_publication),
+        (opening, "connect_async", lambda _: world.redis),
+        (opening, "read_now", read_acks),
+        (opening, "open_producer", producer),
+        (opening, "close_producer", close),
+        (opening, "publish_epoch_frame", epoch_frame),
+        (opening, "version", lambda _: "0"),
+        (opening, "secrets", secrets),
+        (opening, "unix_microseconds", clock.unix_microseconds),
+        (tidegate_reader.resume, "secrets", secrets),
+        (tidegate_reader.raw_log, "WINDOW", WINDOW),
+        (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
+        (tidegate_reader.intake, "time", clock),
+        (tidegate_reader.feedback, "time", clock),
+        (tidegate_processor.commit, "time", clock),
+        (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
+        (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
+    ]

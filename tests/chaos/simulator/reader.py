@@ -1,0 +1,206 @@
+"""One process of the reader. The start sequence, the intake, gate, feedback and keeper are production code.
+
+Model drivers: `_life` does what `pipeline.run` and `pipeline._flow` do, in their order, without an event loop; its
+tasks are `turn` (intake), `settle`, `send_status`, `poll_acks` and `look`, each taken when the schedule says so.
+`LogPublisher` replaces only what waits on the event loop's futures.
+"""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from chaos.simulator.clock import Pause, Signal
+from chaos.simulator.edges import Side, Stream
+from chaos.simulator.kafka import Outcome, Producer
+from chaos.simulator.oracle import Violation
+from tidegate.checkpoint.redis_store import read_acks
+from tidegate.errors import ExitCode, TidegateError, TransientError
+from tidegate_reader import opening
+from tidegate_reader.feedback import Feedback, Levels
+from tidegate_reader.framer import Framer, FramerLimits
+from tidegate_reader.frames import SealedFrame
+from tidegate_reader.gate import Gate
+from tidegate_reader.intake import Intake
+from tidegate_reader.keeper import Keeper
+from tidegate_reader.metrics import ReaderMetrics
+from tidegate_reader.opening import Run
+from tidegate_reader.progress import Progress
+from tidegate_reader.publisher import Publisher, epoch_over
+from tidegate_reader.source_watch import SourceWatch
+
+if TYPE_CHECKING:
+    from chaos.simulator.world import World
+
+_METRICS = ReaderMetrics(Progress("sim", 1, started=0), ())
+
+
+class LogPublisher(Publisher):
+    """Sends to the topic model; `settle_one` is one round of `settle`."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._something_sent = Signal()  # type: ignore[assignment]
+        self._something_settled = Signal()  # type: ignore[assignment]
+
+    async def _send(self, frame: SealedFrame) -> None:
+        self.in_flight_bytes += len(frame.data)
+        self._sent.append((frame, self._producer.send(frame.data)))
+
+    def settle_one(self) -> bool:
+        if not self._sent or self._sent[0][1].outcome is Outcome.PENDING:
+            return False
+        frame, produce = self._sent[0]
+        self._settled(frame, self._outcome(produce))
+        self._sent.popleft()
+        self.in_flight_bytes -= len(frame.data)
+        self._something_settled.set()
+        self._on_durable(frame, self.next_offset - 1)
+        return True
+
+    def _outcome(self, produce: Any) -> int:
+        if produce.outcome is Outcome.FAILED:
+            raise epoch_over("the produce failed")
+        offset: int = produce.offset
+        return offset
+
+
+class SimFeedback(Feedback):
+    """The timer that joins many acks into one status is the schedule's."""
+
+    def confirmed_grew(self) -> None:
+        return
+
+
+class ReaderProcess:
+    def __init__(self, world: "World", number: int) -> None:
+        self.number = number
+        self.exit_code: ExitCode | None = None
+        self.error: TidegateError | None = None
+        self.is_zombie = False
+        self.producer: Producer | None = None
+        self.publisher: LogPublisher | None = None
+        self.feedback: SimFeedback | None = None
+        self.gate: Gate | None = None
+        self._world = world
+        self._stop = Signal()
+        self._stream: Stream | None = None
+        self._keeper: Keeper | None = None
+        self._watch: SourceWatch | None = None
+        self._generation = ""
+        self._confirmed = 0
+        self._coroutine: Coroutine[Any, Any, None] = self._life()
+
+    @property
+    def is_running(self) -> bool:
+        return self.exit_code is None and self.publisher is not None
+
+    def turn(self) -> None:
+        if self.exit_code is None:
+            self._guarded(lambda: self._coroutine.send(None))
+
+    def settle(self) -> None:
+        if self.is_running and self.publisher is not None:
+            self._guarded(self.publisher.settle_one)
+
+    def send_status(self) -> None:
+        if self.is_running and self.feedback is not None:
+            feedback = self.feedback
+            self._guarded(lambda: drive(feedback.send()))
+
+    def poll_acks(self) -> None:
+        """`AckWatch`: Redis away means that acks come late."""
+        if not self.is_running or self._keeper is None:
+            return
+        try:
+            acks = drive(read_acks(self._world.redis, self._world.config.pipeline, self._generation))  # type: ignore[arg-type]
+        except TransientError:
+            return
+        self._keeper.acked(acks)
+        self._check_gate()
+
+    def look(self) -> None:
+        if self.is_running and self._watch is not None:
+            watch = self._watch
+            self._guarded(lambda: drive(watch.look()))
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def kill(self) -> None:
+        """kill -9: nobody runs `finally`; the kernel closes the sockets, what was sent is sent."""
+        self._coroutine.close()
+        self._ended(ExitCode.RETRY)
+
+    async def _life(self) -> None:
+        world = self._world
+        await Pause()
+        side = Side(world)
+        await Pause()
+        self._stream = Stream(world)
+        opened = await opening.begin(world.config, side, self._stream)  # type: ignore[arg-type]
+        intake = self._flow(opened, side, self._stream)
+        await intake.run(self._stop)  # type: ignore[arg-type]
+        assert self.feedback is not None
+        await self.feedback.send()
+        await self._stream.end()
+
+    def _flow(self, opened: Run, side: Side, stream: Stream) -> Intake:
+        world, plan, config = self._world, opened.plan, self._world.config
+        world.note(f"epoch {opened.stamp.number} {plan.mode} at {opened.stamp.offset} from {plan.position}")
+        gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
+        framer = Framer(
+            opened.stamp,
+            FramerLimits(world.frame_bytes, 0.005),
+            position=plan.position,
+            safe_lsn=plan.safe_lsn,
+            skip_to=plan.skip_to,
+            next_seq=1,
+            wall_clock=world.time.unix_microseconds,
+        )
+        progress = Progress(config.pipeline, 1, started=0)
+        progress.confirmed_lsn = opened.confirmed
+        levels = lambda: Levels(framer.received_lsn, gate.confirmed)  # noqa: E731
+        self.feedback = SimFeedback(stream, levels, _METRICS)  # type: ignore[arg-type]
+        self._keeper = Keeper(gate, self.feedback, progress, _METRICS)
+        self.gate, self._confirmed = gate, gate.confirmed
+        self._generation = opened.stamp.generation.id
+        publisher = LogPublisher(
+            opened.producer, config.raw_topic, next_offset=opened.next_offset, on_durable=self._keeper.durable
+        )
+        self._watch = SourceWatch(side, config.source.slot.name, config.source.database, progress)  # type: ignore[arg-type]
+        self._keeper.acked(opened.acks)
+        self.publisher = publisher
+        return Intake(stream, framer, publisher, self.feedback, _METRICS, progress)  # type: ignore[arg-type]
+
+    def _check_gate(self) -> None:
+        if self.gate is not None:
+            if self.gate.confirmed < self._confirmed:
+                raise Violation("I12", "the gate moved back", str(self.gate.confirmed))
+            self._confirmed = self.gate.confirmed
+
+    def _guarded(self, act: Any) -> None:
+        try:
+            act()
+            self._check_gate()
+        except StopIteration:
+            self._ended(ExitCode.CLEAN)
+        except TidegateError as error:
+            self.error = error
+            self._coroutine.close()
+            self._ended(error.exit_code)
+
+    def _ended(self, code: ExitCode) -> None:
+        self.exit_code = code
+        if self._stream is not None:
+            self._stream.close()
+        self._world.reader_ended(self)
+
+
+def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """To its end: what it waits for here is there."""
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+

@@ -1,0 +1,228 @@
+"""Everything of one run, and what each kind of step does to it.
+
+Invariant: a step changes the world only by what its own dice say, so a run is its plan.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from chaos.simulator.ack_store import Redis
+from chaos.simulator.clock import VirtualTime
+from chaos.simulator.edges import flush_of
+from chaos.simulator.faults import Fault
+from chaos.simulator.kafka import Producer, RawTopic
+from chaos.simulator.lane import Lane
+from chaos.simulator.oracle import Oracle, Violation
+from chaos.simulator.plan import Plan
+from chaos.simulator.postgres import Server, Slot, Transaction, Walsender
+from chaos.simulator.production import configuration
+from chaos.simulator.reader import ReaderProcess
+from chaos.simulator.workload import Workload
+from tidegate.errors import ExitCode, TidegateError
+from tidegate.lsn import Lsn
+
+FIRST_SYSTEM = 7_300_000_000_000_000_001
+_FIRST_LSN = 0x100_0000
+
+
+class World:
+    def __init__(self, plan: Plan, say: Callable[[str], None] | None = None) -> None:
+        self.plan, self.seed, self.frame_bytes = plan, plan.seed, plan.frame_bytes
+        self.time = VirtualTime()
+        self.dice = random.Random(plan.seed)
+        self.config = configuration(plan.required)
+        self.oracle = Oracle([(sink.name, sink.required) for sink in self.config.sinks])
+        self.server = Server(FIRST_SYSTEM, 1, _FIRST_LSN, "shop")
+        self.workload = Workload(self.server, poison=Fault.REJECTED_ROWS in plan.faults)
+        self.topic = RawTopic()
+        self.redis = Redis(self.oracle.acked)
+        self.lanes = [
+            Lane(self, self.oracle.lanes[sink.name], sink, cursor_in_group=plan.cursors_in_group)
+            for sink in self.config.sinks
+        ]
+        self.producers: list[Producer] = []
+        self.ghosts: list[Walsender] = []
+        """Senders whose client is gone and who do not know it yet."""
+        self.readers: list[ReaderProcess] = []
+        """The supervisor's own one last; zombies before it."""
+        self.reader_lost: TidegateError | None = None
+        self.slot_was_tampered = False
+        self.is_healing = False
+        self.counts: Counter[str] = Counter()
+        self._say = say
+        self._starts = 0
+        self._next_start = 0.0
+        self._lineage_began = False
+
+    def note(self, text: str) -> None:
+        if self._say is not None:
+            self._say(f"  {self.time.now:8.2f} {text}")
+
+    def after(self, action: str) -> None:
+        self.time.now += self.dice.choice((0.001, 0.005, 0.02, 0.1, 0.1, 0.4))
+        try:
+            self.oracle.check(self.server.slot)
+        except Violation:
+            self.note(f"seen after {action}")
+            raise
+
+    # What actors do.
+
+    def load(self) -> None:
+        if self.server.is_up:
+            transaction = self.workload.step(self.dice)
+            if transaction is not None:
+                self.commit(transaction)
+
+    def commit(self, transaction: Transaction) -> None:
+        entry = self.server.commit(transaction)
+        if entry.changes and self._lineage_began and not self.oracle.is_forked:
+            self.oracle.committed(entry)
+
+    def send(self) -> None:
+        """The walsender decodes, reads statuses, and sometimes says how far it is."""
+        self._bury_ghosts()
+        sender = self.server.sender
+        if sender is None or not self.server.is_up:
+            return
+        sender.decode(self.dice.randint(0, 3))
+        if self.dice.random() < 0.35:
+            sender.keepalive(reply=self.dice.random() < 0.1)
+        while sender.statuses and self.dice.random() < 0.8:
+            self._status(sender, flush_of(sender.statuses.popleft()))
+
+    def read(self) -> None:
+        reader = self._reader()
+        if reader is None:
+            if self.time.now >= self._next_start and self.reader_lost is None:
+                self.start_reader()
+            return
+        for _ in range(self.dice.randint(1, 6)):
+            reader.turn()
+            if self.dice.random() < 0.5:
+                reader.settle()
+
+    def broker(self) -> None:
+        busy = [producer for producer in self.producers if producer.under_way]
+        if not busy:
+            return
+        producer = self.dice.choice(busy)
+        for _ in range(min(len(producer.under_way), self.dice.randint(1, 8))):
+            if producer.is_abandoned and self.dice.random() < 0.3:
+                producer.under_way.clear()  # the connection closed before the broker read the rest
+                self.counts["abandoned produce lost"] += 1
+                break
+            self.counts["abandoned produce landed"] += producer.is_abandoned
+            producer.land()
+
+    def lane(self) -> None:
+        lane = self.dice.choice(self.lanes)
+        if lane.old_workers and self.dice.random() < 0.4:
+            lane.old_turn(self.dice.randint(0, 6))
+        else:
+            lane.turn(self.dice.choice((0, 1, 2, 3, 8, 20)))
+
+    def acks(self) -> None:
+        for reader in self.readers:
+            reader.poll_acks()
+
+    def status(self) -> None:
+        for reader in self.readers:
+            reader.send_status()
+
+    def look(self) -> None:
+        for reader in self.readers:
+            reader.look()
+
+    def checkpoint(self) -> None:
+        self.server.checkpoint()
+
+    def save(self) -> None:
+        self.redis.save()
+
+    # What actors tell the world.
+
+    def start_reader(self) -> None:
+        self._starts += 1
+        self.readers = [*self.readers, ReaderProcess(self, self._starts)]
+
+    def slot_created(self, name: str) -> Slot:
+        self._lineage_began = True
+        return self.server.create_slot(name)
+
+    def new_producer(self) -> Producer:
+        producer = Producer(self.topic)
+        self.producers.append(producer)
+        return producer
+
+    def link_closed(self, sender: Walsender) -> None:
+        if self.is_healing or self.dice.random() < 0.6:
+            self._free(sender)
+        else:
+            self.ghosts.append(sender)
+
+    def reader_ended(self, reader: ReaderProcess) -> None:
+        if reader in self.readers:
+            self.readers.remove(reader)
+        self.note(f"reader {reader.number} ended: {reader.error or reader.exit_code}")
+        self._abandon_producers()
+        if reader.exit_code is ExitCode.CONFIGURATION:
+            raise Violation("I7", "the reader refuses its configuration", str(reader.error))
+        if reader.exit_code is ExitCode.LOST:
+            self.reader_lost = reader.error
+            self.counts[f"reader LOST {reader.error and reader.error.code}"] += 1
+            self._check_lost(reader)
+        self._next_start = self.time.now + 0.5
+
+    def lane_lost(self, lane: Lane, error: TidegateError) -> None:
+        self.counts[f"lane LOST {error.code}"] += 1
+        if not self.oracle.is_lost(lane.ledger, self.server.slot, self.topic):
+            raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
+
+    def _check_lost(self, reader: ReaderProcess) -> None:
+        if self.slot_was_tampered or self.oracle.is_forked:
+            return
+        if not self.oracle.required_is_lost(self.server.slot, self.topic):
+            code = reader.error.code if reader.error else "?"
+            raise Violation("I7", f"reader LOST without a loss ({code})", str(reader.error))
+
+    def _reader(self) -> ReaderProcess | None:
+        own = self.readers[-1] if self.readers and not self.readers[-1].is_zombie else None
+        zombies = [reader for reader in self.readers if reader.is_zombie]
+        if zombies and self.dice.random() < 0.3:
+            return self.dice.choice(zombies)
+        return own
+
+    def _status(self, sender: Walsender, flush: Lsn) -> None:
+        if flush < sender.flushed:
+            raise Violation("I12", "a status went back", f"{sender.flushed} to {flush}")
+        sender.flushed = flush
+        slot = self.server.slot
+        if slot is not None and flush > slot.confirmed:
+            self.oracle.confirmed(flush)
+            self.server.confirm(flush)
+
+    def _abandon_producers(self) -> None:
+        """Those of readers that are gone: what they sent is under way without anybody who waits for it."""
+        live = [reader.producer for reader in self.readers]
+        for producer in self.producers:
+            producer.is_abandoned = producer not in live
+        if Fault.PRODUCE_LATE not in self.plan.faults:
+            for producer in self.producers:
+                while producer.is_abandoned and producer.under_way:
+                    producer.land() if self.dice.random() < 0.5 else producer.lose()
+        self.producers = [each for each in self.producers if each.under_way or not each.is_abandoned]
+
+    def _bury_ghosts(self) -> None:
+        for sender in list(self.ghosts):
+            if self.is_healing or self.dice.random() < 0.2:
+                self.ghosts.remove(sender)
+                self._free(sender)
+
+    def _free(self, sender: Walsender) -> None:
+        """The server reads what had arrived before the end of the link."""
+        if self.server.sender is sender:
+            while sender.statuses:
+                self._status(sender, flush_of(sender.statuses.popleft()))
+            self.server.drop_link()
