@@ -47,6 +47,16 @@ def _known_transform(value: str) -> str:
     return value
 
 
+def _without_snapshot(value: StartFrom) -> StartFrom:
+    if value is StartFrom.SNAPSHOT:
+        raise refuse(
+            code="SNAPSHOT_UNSUPPORTED",
+            reason="this version takes no snapshots",
+            remedy="Use earliest or now; rows that were there before are not sent.",
+        )
+    return value
+
+
 class Route(Model):
     tables: Many[TablePattern] = Field(min_length=1, max_length=1_000, description="`schema.table`, with `*`.")
     operations: Many[Operation] = Field(

@@ -69,6 +69,7 @@ class Delivery:
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
         self._hole_since: float | None = None
+        self._has_cursor = cursor is not None
 
     @property
     def raw_offset(self) -> int:
@@ -85,8 +86,10 @@ class Delivery:
     def commit(self) -> None:
         """After this, everything taken so far is durable, and may be acked."""
         idle_long = time.monotonic() - self._last_commit > _IDLE_COMMIT_SECONDS
-        if self._uncommitted_events or (idle_long and self.ingest.generation):
+        is_due = idle_long or not self._has_cursor  # the first one says where the lane has begun
+        if self._uncommitted_events or (is_due and self.ingest.generation):
             self._sink.commit(self._cursor())
+            self._has_cursor = True
             self._last_commit = time.monotonic()
         now = unix_microseconds()
         counters = self.counters

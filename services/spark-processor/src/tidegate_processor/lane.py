@@ -14,6 +14,7 @@ fenced.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -32,7 +33,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.config.sinks import Trigger
+from tidegate.config.sinks import StartFrom, Trigger
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
@@ -112,11 +113,11 @@ class Lane:
             incarnation=self._incarnation,
         )
         self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        offset = self._starting_offset()
-        self._query = start_query(self._session, self._config, settings, offset=offset, checkpoint=self._checkpoint)
+        starting = self._starting_offsets()
+        self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
         self.status, self.failure = None, None
         self.state, self._started = LaneState.RUNNING, time.monotonic()
-        self._log.info("lane_started", incarnation=self._incarnation, offset=offset)
+        self._log.info("lane_started", incarnation=self._incarnation, starting=starting)
 
     def _watch(self) -> None:
         self._read_status()
@@ -218,13 +219,14 @@ class Lane:
             os.kill(self.status.pid, signal.SIGKILL)
             self._log.warning("lane_worker_killed", pid=self.status.pid)
 
-    def _starting_offset(self) -> int | None:
-        """A hint, so that Spark need not read the log from its beginning; the stage goes by what it reads fenced."""
+    def _starting_offsets(self) -> str:
+        """In Spark's words. A hint, so that it need not read the log from its beginning; the stage goes by the cursor
+        it reads after fencing. A lane that begins now has begun when its first cursor is committed."""
         settings = librdkafka_settings(self._config.kafka)
-        group = names.lane_group(self._config.pipeline, self.sink)
+        topic, group = self._config.raw_topic.name, names.lane_group(self._config.pipeline, self.sink)
         consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
         try:
-            place = TopicPartition(self._config.raw_topic.name, 0)
+            place = TopicPartition(topic, 0)
             (committed,) = consumer.committed([place], timeout=_CALL_SECONDS)
         except KafkaException as error:
             raise TransientError(
@@ -235,8 +237,10 @@ class Lane:
         finally:
             consumer.close()
         cursor = decode_cursor(committed.metadata) if committed.metadata else None
-        here = topic_id(self._config.kafka, self._config.raw_topic.name)
-        return cursor.next_offset if cursor and cursor.topic_id == here else None
+        here = topic_id(self._config.kafka, topic)
+        if cursor is not None:
+            return json.dumps({topic: {"0": cursor.next_offset}}) if cursor.topic_id == here else "earliest"
+        return "latest" if self._config.sink(self.sink).start_from is StartFrom.NOW else "earliest"
 
 
 def _is_our_worker(pid: int) -> bool:

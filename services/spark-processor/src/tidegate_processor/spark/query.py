@@ -3,7 +3,6 @@
 Spark's checkpoint is scratch: each start gets a fresh one and begins where the lane's cursor says.
 """
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +26,10 @@ _SOURCE = {
 
 
 def start_query(
-    session: SparkSession, config: PipelineConfig, settings: StageSettings, *, offset: int | None, checkpoint: Path
+    session: SparkSession, config: PipelineConfig, settings: StageSettings, *, starting: str, checkpoint: Path
 ) -> StreamingQuery:
     kafka = spark_options(config.kafka)
     topic = config.raw_topic.name
-    starting = "earliest" if offset is None else json.dumps({topic: {"0": offset}})
     frames = (
         session.readStream.format("kafka")
         .options(**kafka, **_SOURCE)
