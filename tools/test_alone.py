@@ -22,7 +22,7 @@ MEMBERS = {
     "tidegate-admin": ("services/admin-api", ()),
 }
 TEST_TOOLS = ("pytest", "pytest-randomly", "pytest-timeout", "hypothesis")
-MORE_TOOLS = {"tidegate-admin": ("httpx",)}  # the client of FastAPI's own test harness
+MORE_TOOLS = {"tidegate-admin": ("httpx",)}  # asks the application without a socket
 
 
 def main(chosen: list[str]) -> int:

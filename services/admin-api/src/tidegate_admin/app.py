@@ -20,6 +20,8 @@ from tidegate_admin.pipelines.endpoints import router as pipelines
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.ui.endpoints import router as ui
 
+ROUTERS = (health, pipelines, ui)
+
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -45,7 +47,7 @@ def create_app(settings: AdminSettings, watch: Watch) -> FastAPI:
     app.state.deps = Deps(settings, watch, AdminMetrics(watch))
     app.add_middleware(SafeHeaders)
     errors.install(app)
-    for router in (health, pipelines, ui):
+    for router in ROUTERS:
         app.include_router(router)
     return app
 

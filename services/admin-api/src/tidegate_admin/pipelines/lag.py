@@ -30,12 +30,12 @@ class LsnHistory:
         self._levels: deque[int] = deque(maxlen=samples)
 
     def record(self, time: float, level: int) -> None:
+        if self._levels and level < self._levels[-1]:
+            self._times.clear()  # another generation, or a server restored from a backup: the past does not compare
+            self._levels.clear()
         if level and (not self._levels or level > self._levels[-1]):
             self._times.append(time)
             self._levels.append(level)
-        elif self._levels and level < self._levels[-1]:
-            self._times.clear()  # another generation, or a server restored from a backup: the past does not compare
-            self._levels.clear()
 
     def age(self, reached: int, now: float) -> float | None:
         """Since when the level has been above `reached`: 0 if it is not, none if that was before the first sample."""
