@@ -49,13 +49,13 @@ class RawLog:
         self._epoch_offset = NO_OFFSET
         self._nonce = bytes(16)
 
-    def epoch(self, number: int | None = None) -> bytes:
+    def epoch(self, number: int | None = None, *, refeed_from: Lsn | None = None) -> bytes:
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
         self._nonce = self._epoch.to_bytes(16, "big")
         record = EpochRecord(
-            mode=EpochMode.CONTINUE,
-            start_lsn=self.safe_lsn,
+            mode=EpochMode.CONTINUE if refeed_from is None else EpochMode.REFEED,
+            start_lsn=self.safe_lsn if refeed_from is None else refeed_from,
             tail=self.position,
             options=StreamOptions(("tidegate_shop",), 1, messages=True),
             previous=None,
@@ -84,6 +84,25 @@ class RawLog:
         self.position, self.safe_lsn = Position(commit_lsn, len(head) + len(tail)), end_lsn
         end = [*tail, Commit(commit_lsn, end_lsn, COMMIT_TIME)]
         self._wal(end, commit_lsn, len(head), changes=len(tail), opened=opened)
+
+    def in_parts(self, change: Message, parts: int) -> None:
+        """One transaction whose only change is a message in parts; BEGIN and COMMIT are frames around it."""
+        commit_lsn, end_lsn = Lsn(self.safe_lsn + 0x10), Lsn(self.safe_lsn + 0x40)
+        raw = [encode_message(message) for message in (Begin(commit_lsn, COMMIT_TIME, 700), change)]
+        body = b"".join(BODY_ENTRY.pack(len(each), commit_lsn) + each for each in raw)
+        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(ORDERS)),)
+        size = -(-len(body) // parts)
+        for part in range(1, parts + 1):
+            if part == parts:
+                self.position = Position(commit_lsn, 0)
+            piece = body[(part - 1) * size : part * size]
+            self._append(FrameKind.WAL, Position(commit_lsn, 0), schema, [piece], changes=1, part=part, parts=parts)
+        self.position, self.safe_lsn = Position(commit_lsn, 1), end_lsn
+        opened = OpenTransaction(700, commit_lsn, COMMIT_TIME, 1)
+        self._wal([Commit(commit_lsn, end_lsn, COMMIT_TIME)], commit_lsn, 1, changes=0, opened=opened)
+
+    def snapshot(self) -> bytes:
+        return self._append(FrameKind.SNAPSHOT, self.position, (), [b"rows"])
 
     def tick(self) -> bytes:
         return self._append(FrameKind.WAL, self.position, (), [], min_bytes=1536)
@@ -114,6 +133,8 @@ class RawLog:
         messages: int = 0,
         min_bytes: int = 0,
         opened: OpenTransaction | None = None,
+        part: int = 0,
+        parts: int = 0,
     ) -> bytes:
         header = FrameHeader(
             kind=kind,
@@ -128,6 +149,8 @@ class RawLog:
             created=0,
             messages=messages,
             changes=changes,
+            part=part,
+            parts=parts,
             open_transaction=opened,
         )
         self._seq += 1

@@ -9,17 +9,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kit.wait import wait
 
 from tidegate.config.kafka import KafkaConfig
-from tidegate_processor.kafka_clients import topic_id
+from tidegate_processor.kafka_clients import look_at
 
 _LARGEST_BYTES = 16 * 2**20
 
 
-def make_topic(bootstrap: str, name: str) -> str:
+def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES) -> str:
     """Its id."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, 1, 1, config={"max.message.bytes": str(_LARGEST_BYTES)})
+    new = NewTopic(name, 1, 1, config={"max.message.bytes": str(largest_bytes)})
     admin.create_topics([new])[name].result(30)
-    return topic_id(KafkaConfig(bootstrap=bootstrap), name)
+    return look_at(KafkaConfig(bootstrap=bootstrap), name).id
 
 
 def append(bootstrap: str, topic: str, records: Iterable[bytes]) -> None:

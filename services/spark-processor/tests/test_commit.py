@@ -1,5 +1,7 @@
 """From raw records to durable events and an ack: what is delivered, once, and what may be said to be durable."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,17 +10,22 @@ from kit.memory_sink import MemorySink
 
 from tidegate.config.sinks import Operation, Route, SinkConfig, SinkType
 from tidegate.config.tables import TablePattern
-from tidegate.errors import TransientError
+from tidegate.contracts.ack import Ack
+from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import Insert, LogicalMessage, Truncate
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.commit import Delivery
+from tidegate_processor.kafka_clients import RawTopicView
 
 SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 
+RAW = RawTopicView("topic", 0, 1000)
+MADE_AGAIN = RawTopicView("made again", 0, 1000)
+
 
 def deliver(sink: MemorySink, config: SinkConfig = SINK) -> Delivery:
-    return Delivery("shop", config, sink, topic_id="topic", config_epoch="c1", incarnation=1)
+    return Delivery("shop", config, sink, raw=RAW, acked=lambda _: None, config_epoch="c1", incarnation=1)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
@@ -195,7 +202,85 @@ def test_in_a_topic_that_was_made_again_the_position_counts_and_the_offset_does_
     again.transaction(row(1))
     again.transaction(row(2))
     again.transaction(row(3))
-    late = Delivery("shop", SINK, sink, topic_id="made again", config_epoch="c1", incarnation=2)
-    feed(late, again)
+    feed(late_delivery(sink, acked=None), again)
 
     assert notes(sink) == [1, 2, 3]
+
+
+def test_a_re_feed_that_starts_beyond_what_the_sink_has_is_a_gap() -> None:
+    """The source let go of what a best-effort sink had not got, and the raw topic lost it."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    feed(deliver(sink), log)
+    again = RawLog(topic_id="made again")
+    again.epoch(2, refeed_from=Lsn(0x9000))
+    late = late_delivery(sink, acked=None)
+
+    with pytest.raises(StreamError) as raised:
+        feed(late, again)
+
+    assert raised.value.code == "GAP_LOST"
+
+
+def test_a_re_feed_from_where_the_ack_stands_is_no_gap() -> None:
+    """An idle lane commits its cursor now and then only; its ack knows more."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    delivery = deliver(sink)
+    feed(delivery, log)
+    ack = delivery.ack()
+    assert ack is not None
+    again = RawLog(topic_id="made again")
+    again.safe_lsn = Lsn(0x9000)
+    again.epoch(2, refeed_from=Lsn(0x9000))
+    again.transaction(row(2))
+
+    feed(late_delivery(sink, acked=replace(ack, safe_lsn=Lsn(0x9000))), again)
+
+    assert notes(sink) == [1, 2]
+
+
+def test_a_cursor_that_is_gone_is_not_guessed() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    delivery = deliver(sink)
+    feed(delivery, log)
+    sink.cursor = None
+    forgetful = late_delivery(sink, acked=delivery.ack(), raw=RAW)
+
+    with pytest.raises(StreamError) as raised:
+        feed(forgetful, log)
+
+    assert raised.value.code == "CURSOR_MISSING"
+    assert notes(sink) == [1]
+
+
+@pytest.mark.parametrize(("beginning", "end", "code"), [(3, 9, "RAW_TOPIC_TRIMMED"), (0, 1, "RAW_TOPIC_TRUNCATED")])
+def test_a_log_that_does_not_reach_the_cursor_stops_the_lane(beginning: int, end: int, code: str) -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    feed(deliver(sink), log)
+
+    with pytest.raises(StreamError) as raised:
+        late_delivery(sink, acked=None, raw=RawTopicView("topic", beginning, end))
+
+    assert raised.value.code == code
+
+
+def test_snapshot_frames_are_not_passed_over() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.snapshot()
+
+    with pytest.raises(StreamError) as raised:
+        feed(deliver(sink), log)
+
+    assert raised.value.code == "FRAME_UNSUPPORTED"
+
+
+def late_delivery(sink: MemorySink, *, acked: Ack | None, raw: RawTopicView = MADE_AGAIN) -> Delivery:
+    return Delivery("shop", SINK, sink, raw=raw, acked=lambda _: acked, config_epoch="c1", incarnation=2)

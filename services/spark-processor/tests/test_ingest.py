@@ -163,3 +163,71 @@ def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str
 def test_any_bytes_are_refused_cleanly(value: bytes) -> None:
     with pytest.raises(DecodeError):
         taken(Ingest(None, "topic"), [value])
+
+
+def test_another_generation_is_told_even_when_its_epoch_is_lower() -> None:
+    log = RawLog()
+    recreated = RawLog(Generation(GENERATION.system_identifier, 1, "shop", "tidegate_shop", b"another birth!!!"))
+    frames = [log.epoch(7), log.transaction(row(1)), recreated.epoch(1)]
+
+    with pytest.raises(StreamError) as raised:
+        taken(Ingest(None, "topic"), frames)
+
+    assert raised.value.code == "GENERATION_CHANGED"
+
+
+def test_parts_are_joined_under_the_offset_of_the_last() -> None:
+    log = RawLog()
+    log.epoch()
+    log.in_parts(row(1, "long " * 50), parts=3)
+
+    assert taken(Ingest(None, "topic"), log.frames) == [0, 3, 4]
+
+
+def test_parts_of_an_epoch_that_ended_between_them_are_void() -> None:
+    log, after = RawLog(), RawLog()
+    log.epoch(1)
+    log.in_parts(row(1, "long " * 50), parts=3)
+    frames = [*log.frames[:3], after.epoch(2), after.transaction(row(1))]
+
+    assert taken(Ingest(None, "topic"), frames) == [0, 3, 4]
+
+
+def test_a_log_that_begins_inside_parts_is_read_from_behind_them() -> None:
+    log = RawLog()
+    log.epoch()
+    log.in_parts(row(1, "long " * 50), parts=3)
+
+    assert taken(Ingest(None, "topic"), log.frames[2:], start=2) == [4]
+
+
+def test_a_whole_frame_between_parts_is_not_what_a_reader_writes() -> None:
+    log = RawLog()
+    log.epoch()
+    log.in_parts(row(1, "long " * 50), parts=2)
+    other = RawLog()
+    other.epoch()
+    other.transaction(row(1))
+    other.transaction(row(2))
+
+    with pytest.raises(StreamError) as raised:
+        taken(Ingest(None, "topic"), [*log.frames[:2], other.frames[2]])
+
+    assert raised.value.code == "PARTS_OUT_OF_ORDER"
+
+
+def test_a_void_frame_at_the_trimmed_beginning_holds_nobody_up() -> None:
+    """The epoch frame that voids it was trimmed away with what stood before it."""
+    old, new = RawLog(), RawLog()
+    old.epoch(1)
+    old.transaction(row(1))
+    log = [b"", b"", new.epoch(2)]
+    new._epoch_offset = 2
+    log += [old.transaction(row(9)), new.transaction(row(1)), new.transaction(row(2))]
+
+    assert taken(Ingest(None, "topic"), log[3:], start=3) == [3, 4, 5]
+
+
+def test_a_record_without_a_value_is_no_frame() -> None:
+    with pytest.raises(DecodeError):
+        list(Ingest(None, "topic").feed(0, None))

@@ -2,12 +2,13 @@
 
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tidegate.config.base import Address, HttpAddress, Many, Model, Size, size
 from tidegate.config.kafka import KafkaConfig, RawTopic
+from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
 from tidegate.config.source import PostgresSource
@@ -45,8 +46,20 @@ class AdminConfig(Model):
     http: HttpAddress = Field(Address("127.0.0.1", 8080), description="REST API, page, health and metrics.")
 
 
+def _not_ours(value: str) -> str:
+    if value == "tidegate":
+        raise refuse(
+            code="PIPELINE_RESERVED",
+            reason="topics named tidegate.… are Tidegate's own",
+            remedy="Give the pipeline the name of what it carries.",
+        )
+    return value
+
+
 class PipelineConfig(Model):
-    pipeline: str = Field(pattern=NAME_PATTERN, description="Name of the pipeline, part of topic names and Redis keys.")
+    pipeline: Annotated[str, AfterValidator(_not_ours)] = Field(
+        pattern=NAME_PATTERN, description="Name of the pipeline, part of topic names and Redis keys."
+    )
     source: PostgresSource = Field(description="Where changes come from.")
     kafka: KafkaConfig = Field(description="The brokers of the raw topic.")
     raw_topic: RawTopic = Field(RawTopic(), description="The log that every change goes through.")

@@ -11,22 +11,24 @@ cursor is committed now and then, so that a restart does not read the idle hours
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import FrameAddress
+from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.frame import FrameKind
 from tidegate.errors import StreamError
-from tidegate.lsn import Lsn
+from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.clock import from_postgres, unix_microseconds
 from tidegate_processor.dead_letters import dead_letter, operation_of
 from tidegate_processor.decode import Change, decode_changes, newest_commit_time, skip_partial_transaction
 from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.ingest import Ingest, Taken
+from tidegate_processor.ingest import Ingest, Taken, raw_topic_trimmed
+from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.sinks.base import Sink
 
 _EVENTS_PER_COMMIT = 10_000
@@ -50,18 +52,29 @@ class Delivery:
     """Sans Spark and sans Redis: fed with records, it writes to its sink and says what may be acked."""
 
     def __init__(
-        self, pipeline: str, config: SinkConfig, sink: Sink, *, topic_id: str, config_epoch: str, incarnation: int
+        self,
+        pipeline: str,
+        config: SinkConfig,
+        sink: Sink,
+        *,
+        raw: RawTopicView,
+        acked: Callable[[str], Ack | None],
+        config_epoch: str,
+        incarnation: int,
     ) -> None:
+        """`acked` tells what this sink has acked in a generation."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
         self._sink = sink
+        self._acked = acked
         self._config_epoch = config_epoch
         self._incarnation = incarnation
         cursor = sink.open()
         self.position: Position = cursor.position if cursor else BEGINNING
         self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
-        self.ingest = Ingest(cursor, topic_id)
+        _check_reach(cursor, raw)
+        self.ingest = Ingest(cursor, raw.id)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
@@ -75,7 +88,7 @@ class Delivery:
     def raw_offset(self) -> int:
         return self._taken_offset
 
-    def feed(self, records: Iterable[tuple[int, bytes]]) -> None:
+    def feed(self, records: Iterable[tuple[int, bytes | None]]) -> None:
         for offset, value in records:
             for taken in self._judged(offset, value):
                 self._deliver(taken)
@@ -116,7 +129,7 @@ class Delivery:
     def close(self) -> None:
         self._sink.close()
 
-    def _judged(self, offset: int, value: bytes) -> list[Taken]:
+    def _judged(self, offset: int, value: bytes | None) -> list[Taken]:
         try:
             return list(self.ingest.feed(offset, value))
         except StreamError:
@@ -125,6 +138,16 @@ class Delivery:
 
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header
+        if not self._has_cursor and self.counters.frames == 0:
+            self._check_no_past(header.generation.id)
+        if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
+            self._check_no_gap(header.generation.id, taken.epoch.start_lsn)
+        if header.kind is FrameKind.SNAPSHOT:
+            raise StreamError(
+                "the raw topic holds snapshot frames, which this version does not deliver",
+                code="FRAME_UNSUPPORTED",
+                remedy="Update the processor to at least the version of the reader.",
+            )
         if header.kind is FrameKind.WAL:
             if self.position == BEGINNING:
                 self.position = skip_partial_transaction(frame) or BEGINNING
@@ -138,6 +161,28 @@ class Delivery:
         self.position = max(self.position, header.last)
         self.safe_lsn = max(self.safe_lsn, header.safe_lsn)
         self._taken_offset, self._taken_seq = taken.offset, header.seq
+
+    def _check_no_past(self, generation: str) -> None:
+        """A missing cursor is never guessed: what has acked has had one."""
+        if self._acked(generation) is not None:
+            raise StreamError(
+                f"sink {self._config.name} has acked in this generation, but its cursor is gone",
+                code="CURSOR_MISSING",
+                remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
+                "again: accept that by giving the sink a new name, or restore the group's offset.",
+            )
+
+    def _check_no_gap(self, generation: str, start: Lsn) -> None:
+        """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
+        if self.position == BEGINNING or self.safe_lsn >= start:
+            return
+        acked = self._acked(generation)
+        if acked is None or acked.safe_lsn < start:
+            raise StreamError(
+                f"the log goes on at {format_lsn(start)}, the sink has everything up to {format_lsn(self.safe_lsn)}",
+                code="GAP_LOST",
+                remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
+            )
 
     def _routed(self, change: Change) -> Change:
         """With the relations that this sink takes: none for a logical message, which moves the position only."""
@@ -198,3 +243,18 @@ class Delivery:
                 code="RAW_TOPIC_HOLE",
                 remedy="Restart the reader: its next epoch voids what stands behind the hole and sends it again.",
             )
+
+
+def _check_reach(cursor: Cursor | None, raw: RawTopicView) -> None:
+    """What the lane needs next must be there, or still to come."""
+    if cursor is None or cursor.topic_id != raw.id:
+        return
+    if cursor.next_offset < raw.beginning:
+        raise raw_topic_trimmed(raw.beginning, cursor.next_offset)
+    if cursor.next_offset > raw.end:
+        raise StreamError(
+            f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
+            code="RAW_TOPIC_TRUNCATED",
+            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw topic: "
+            "the reader sends again what the source still has, and sinks go by their positions there.",
+        )

@@ -12,7 +12,7 @@ import redis
 from tidegate.checkpoint.redis_store import write_ack
 from tidegate.checkpoint.store import AckOutcome
 from tidegate.contracts import names
-from tidegate.contracts.ack import Ack, encode_position
+from tidegate.contracts.ack import Ack, decode_ack, encode_position
 from tidegate.contracts.control import LaneControl, decode_control
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
@@ -22,6 +22,8 @@ from tidegate_processor.clock import unix_microseconds
 if TYPE_CHECKING:
     from tidegate_processor.commit import Delivery
     from tidegate_processor.stage import StageSettings
+
+_REPUBLISH_SECONDS = 5.0
 
 _log = logs.get("lane.control")
 
@@ -35,9 +37,28 @@ class LaneLink:
         self._acked: Ack | None = None
         self._last = self._status(State.STARTING)
 
+    def acked(self, generation: str) -> Ack | None:
+        """Raises when Redis does not answer: "none" would be a guess."""
+        sink = self._settings.sink
+        try:
+            value = self._client.hget(names.ack_key(self._pipeline, generation), sink)
+        except redis.RedisError as error:
+            raise TransientError(
+                f"Redis did not tell the sink's ack: {type(error).__name__}",
+                code="ACK_STORE_UNAVAILABLE",
+                remedy="Check that Redis is up and reachable; the lane starts again.",
+            ) from error
+        try:
+            return decode_ack(value, sink=sink, generation=generation) if isinstance(value, bytes) else None
+        except DecodeError:
+            return None
+
     def acknowledge(self, ack: Ack | None) -> None:
+        """Once a place, and again now and then: a Redis that was emptied has to learn it anew."""
         known = self._acked
-        if ack is None or (known and (ack.position, ack.safe_lsn, ack.offset) == _place(known)):
+        if ack is None:
+            return
+        if known and _place(ack) == _place(known) and ack.time - known.time < _REPUBLISH_SECONDS * 1e6:
             return
         try:
             outcome = write_ack(self._client, self._pipeline, ack)

@@ -12,6 +12,7 @@
 | frame of the current epoch, seq as expected    | taken                                                           |
 | frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins  |
 | frame of a higher epoch that never began here  | a hole likewise                                                 |
+| part of a message, not the next one            | LOST: the writer broke the format                               |
 
 A lane without a past believes the first frame it sees. Nothing behind a hole is delivered or acked. An offset counts
 only with its topic's id: in a topic that was made again a lane begins at the start and goes by positions alone.
@@ -21,8 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tidegate.contracts.cursor import Cursor
-from tidegate.contracts.epoch import decode_epoch
-from tidegate.contracts.frame import Frame, FrameKind, decode_frame
+from tidegate.contracts.epoch import EpochRecord, decode_epoch
+from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame
 from tidegate.errors import StreamError, TransientError
 
 
@@ -32,6 +33,8 @@ class Taken:
 
     offset: int
     frame: Frame
+    epoch: EpochRecord | None = None
+    """What an epoch frame says."""
 
 
 class Ingest:
@@ -46,30 +49,29 @@ class Ingest:
         self.hole_at: int | None = None
         """Raw offset of the first frame behind a hole that no epoch frame has voided yet."""
         self._parts: list[Frame] = []
+        self._began_at: int | None = None
+        """Where a lane without a past came in; what epochs began before that it can't have seen."""
 
-    def feed(self, offset: int, value: bytes) -> Iterator[Taken]:
+    def feed(self, offset: int, value: bytes | None) -> Iterator[Taken]:
         if self.next_offset is not None and offset < self.next_offset:
             return
         if self.next_offset is not None and offset > self.next_offset:
-            raise StreamError(
-                f"the raw topic begins at offset {offset}, the lane stands at {self.next_offset}",
-                code="RAW_TOPIC_TRIMMED",
-                remedy="The frames between are gone. Take a new snapshot for this sink, or rewind it to what is left.",
-            )
-        frame = decode_frame(value)
+            raise raw_topic_trimmed(offset, self.next_offset)
+        frame = decode_frame(value or b"")
+        self._check_generation(frame)
         self.next_offset = offset + 1
         if frame.header.kind is FrameKind.EPOCH:
             yield from self._begin_epoch(offset, frame)
-        elif self._is_next(offset, frame):
+        elif self._is_next(offset, frame.header):
             yield from self._join(offset, frame)
 
     def _begin_epoch(self, offset: int, frame: Frame) -> Iterator[Taken]:
         header = frame.header
-        if self.generation is not None and header.epoch <= self.epoch:
+        if header.epoch <= self.epoch:
             self.void_frames += 1
             return
-        self._check_generation(frame)
-        if decode_epoch(frame.body).topic_id != self.topic_id:
+        record = decode_epoch(frame.body)
+        if record.topic_id != self.topic_id:
             raise TransientError(
                 "the raw topic is not the one this lane was started on",
                 code="RAW_TOPIC_RECREATED",
@@ -78,23 +80,28 @@ class Ingest:
         self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq
         self.hole_at = None
         self._parts.clear()
-        yield Taken(offset, frame)
+        yield Taken(offset, frame, record)
 
-    def _is_next(self, offset: int, frame: Frame) -> bool:
-        header = frame.header
-        if self.generation is None:
-            self._check_generation(frame)
+    def _is_next(self, offset: int, header: FrameHeader) -> bool:
+        if self._comes_in_here(offset, header):
             self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq - 1
-        if header.epoch < self.epoch or (header.epoch == self.epoch and header.epoch_nonce != self.epoch_nonce):
+        is_older = header.epoch < self.epoch
+        if is_older or (header.epoch == self.epoch and header.epoch_nonce != self.epoch_nonce):
             self.void_frames += 1
             return False
-        self._check_generation(frame)
         if header.epoch > self.epoch or header.seq != self.seq + 1 or self.hole_at is not None:
             self.hole_at = offset if self.hole_at is None else self.hole_at
             self.void_frames += 1
             return False
         self.seq = header.seq
         return True
+
+    def _comes_in_here(self, offset: int, header: FrameHeader) -> bool:
+        """The first frame of a lane without a past; or the proof that it was void: a higher epoch, begun before it."""
+        if self.epoch == 0:
+            self._began_at = offset
+            return True
+        return self._began_at is not None and header.epoch > self.epoch and header.epoch_offset < self._began_at
 
     def _check_generation(self, frame: Frame) -> None:
         found = frame.header.generation.id
@@ -109,9 +116,11 @@ class Ingest:
 
     def _join(self, offset: int, frame: Frame) -> Iterator[Taken]:
         header = frame.header
-        if header.parts == 0:
+        if header.parts == 0 and not self._parts:
             yield Taken(offset, frame)
             return
+        if self._began_at is not None and not self._parts and header.part > 1:
+            return  # the log begins in the middle of this change, and so of its transaction
         if header.part != len(self._parts) + 1:
             raise StreamError(
                 f"part {header.part} of {header.parts} came after {len(self._parts)} parts",
@@ -124,3 +133,11 @@ class Ingest:
             schema = self._parts[0].schema
             self._parts.clear()
             yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))
+
+
+def raw_topic_trimmed(begins: int, wanted: int) -> StreamError:
+    return StreamError(
+        f"the raw topic begins at offset {begins}, the lane stands at {wanted}",
+        code="RAW_TOPIC_TRIMMED",
+        remedy="The frames between are gone. Take a new snapshot for this sink, or rewind it to what is left.",
+    )

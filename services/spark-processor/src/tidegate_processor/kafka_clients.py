@@ -1,9 +1,10 @@
-"""Settings of Kafka's clients, made in one way for librdkafka and for Spark's own consumer; and the raw topic's id."""
+"""Kafka's clients, set up in one way for librdkafka and for Spark's own consumer; and a look at the raw topic."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidegate.config.kafka import KafkaConfig, Mechanism
@@ -41,20 +42,32 @@ def spark_options(config: KafkaConfig) -> dict[str, str]:
     return options
 
 
-def topic_id(config: KafkaConfig, topic: str) -> str:
-    """An offset counts only with this id: a topic that was deleted and made again has another one."""
-    admin = AdminClient(librdkafka_settings(config))
+@dataclass(frozen=True, slots=True)
+class RawTopicView:
+    """The raw topic as it is now. An offset counts only with the id: a topic that was made again has another one."""
+
+    id: str
+    beginning: int
+    end: int
+
+
+def look_at(config: KafkaConfig, topic: str) -> RawTopicView:
+    settings = librdkafka_settings(config)
+    consumer = Consumer(settings | {"group.id": "tidegate-look", "enable.auto.commit": False})
     try:
+        admin = AdminClient(settings)
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS)[topic].result()
+        beginning, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_CALL_SECONDS)
     except KafkaException as error:
         raise TransientError(
             f"Kafka did not describe the raw topic: {error.args[0].name()}",
             code="RAW_TOPIC_UNKNOWN",
             remedy="Check the brokers and the user's right to describe the topic; the lane starts again.",
         ) from error
-    found = described.topic_id
-    halves = found.get_most_significant_bits() & _HALF, found.get_least_significant_bits() & _HALF
-    return str(uuid.UUID(int=halves[0] << 64 | halves[1]))
+    finally:
+        consumer.close()
+    halves = described.topic_id.get_most_significant_bits(), described.topic_id.get_least_significant_bits()
+    return RawTopicView(str(uuid.UUID(int=(halves[0] & _HALF) << 64 | halves[1] & _HALF)), beginning, end)
 
 
 def _jaas(config: KafkaConfig) -> str:

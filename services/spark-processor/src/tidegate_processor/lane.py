@@ -41,7 +41,7 @@ from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
 from tidegate_processor.clock import unix_microseconds
-from tidegate_processor.kafka_clients import librdkafka_settings, topic_id
+from tidegate_processor.kafka_clients import librdkafka_settings, look_at
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
 
@@ -102,6 +102,9 @@ class Lane:
             self._start()
         except TidegateError as error:
             self._fail(Failure(type(error).__name__, error.code, error.message, error.remedy))
+        except PySparkException as error:
+            what = f"Spark did not start the lane's query: {type(error).__name__}"
+            self._fail(Failure("TransientError", "LANE_NOT_STARTED", what, "Read Spark's own log; it is tried again."))
 
     def _start(self) -> None:
         self._incarnation = max(self._incarnation + 1, unix_microseconds() // 1000)
@@ -237,9 +240,10 @@ class Lane:
         finally:
             consumer.close()
         cursor = decode_cursor(committed.metadata) if committed.metadata else None
-        here = topic_id(self._config.kafka, topic)
         if cursor is not None:
-            return json.dumps({topic: {"0": cursor.next_offset}}) if cursor.topic_id == here else "earliest"
+            raw = look_at(self._config.kafka, topic)
+            there = cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end
+            return json.dumps({topic: {"0": cursor.next_offset}}) if there else "earliest"
         return "latest" if self._config.sink(self.sink).start_from is StartFrom.NOW else "earliest"
 
 

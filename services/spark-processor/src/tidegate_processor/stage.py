@@ -26,7 +26,7 @@ from tidegate.errors import TidegateError, TransientError, classify
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
-from tidegate_processor.kafka_clients import topic_id
+from tidegate_processor.kafka_clients import look_at
 from tidegate_processor.sinks.registry import make_sink
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _QUEUED_FRAMES = 64
 _CONTROL_SECONDS = 0.25
 _REPORT_SECONDS = 1.0
 
-Record = tuple[int, bytes]
+Record = tuple[int, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,17 @@ class Stage:
             self._die(classify(error), error)
 
     def _write(self) -> None:
+        is_kept = self._delivery is not None
         delivery = self._opened()
         report_at = control_at = 0.0
         ended = False
         while not ended:
             records, ended = self._take()
             if self._state is State.RUNNING and records:
+                if is_kept and _is_old(delivery, records[0][0]):
+                    self.close()
+                    delivery = self._opened()
+                is_kept = False
                 delivery.feed(records)
             now = time.monotonic()
             if now >= control_at or ended:
@@ -126,7 +131,8 @@ class Stage:
                 settings.config.pipeline,
                 config,
                 make_sink(settings.config, config),
-                topic_id=topic_id(settings.config.kafka, settings.config.raw_topic.name),
+                raw=look_at(settings.config.kafka, settings.config.raw_topic.name),
+                acked=self._link.acked,
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
             )
@@ -170,6 +176,11 @@ class Stage:
             self._log.failure("lane_failure_not_recorded", secondary)
         finally:
             os._exit(error.exit_code)
+
+
+def _is_old(delivery: Delivery, offset: int) -> bool:
+    """Kept from an earlier batch, and another worker has served batches since."""
+    return delivery.ingest.next_offset is not None and offset > delivery.ingest.next_offset
 
 
 _held_stages: list[Stage] = []

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tidegate.config.base import Model
+from tidegate.config.base import Model, Size, size
 from tidegate.config.kafka import Compression
 from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
@@ -29,3 +29,6 @@ class KafkaTopicsOptions(Model):
         default_factory=dict, description="Settings of a topic that this sink creates, as Kafka names them."
     )
     compression: Compression = Field(Compression.LZ4, description="Of the events.")
+    batch_bytes: Size = Field(
+        size("512KiB"), ge=1024, le=16 * 2**20, description="Sent to a partition at once; no topic may allow less."
+    )

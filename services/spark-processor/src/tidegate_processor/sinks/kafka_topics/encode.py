@@ -22,6 +22,10 @@ class Record:
     key: bytes | None
     value: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value) + len(self.key or b"")
+
 
 class Encoder:
     """Plans each shape once; the plan lives as long as the shape does."""

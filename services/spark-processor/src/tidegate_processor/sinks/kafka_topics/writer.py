@@ -5,12 +5,13 @@ the transactional id before; only then is the committed cursor read.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from confluent_kafka.error import KafkaError
 
 from tidegate.config.kafka import Compression
@@ -19,7 +20,7 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
 from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.errors import RecordError, TransientError
+from tidegate.errors import RecordError, StreamError, TransientError
 from tidegate_processor.decode import Change
 from tidegate_processor.encodings.envelope import EventContext
 from tidegate_processor.kafka_clients import librdkafka_settings
@@ -31,8 +32,10 @@ from tidegate_processor.sinks.kafka_topics.encode import Encoder, Record
 _TRANSACTION_TIMEOUT_MS = 10_000
 _CALL_SECONDS = 30.0
 _PING_SECONDS = 5.0
-# Kafka's own limit for a request; a topic's lower limit is told by the broker.
+# Of a topic that this sink creates, and of a request; an existing topic's own limit is asked for.
 _MAX_RECORD_BYTES = 16 * 2**20
+# A batch of one record: its header (61 bytes), the record's own fields, room to spare.
+_RECORD_OVERHEAD_BYTES = 256
 _DEAD_LETTER_RETENTION_MS = "-1"
 _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
@@ -47,7 +50,8 @@ class KafkaTopicsSink:
         self._pipeline, self._sink = config.pipeline, sink.name
         self._dead_letters = names.dead_letter_topic(config.pipeline)
         self._encoder = Encoder(self._options.topic, config.pipeline)
-        self._known_topics: set[str] = set()
+        self._largest: dict[str, int] = {}
+        """Bytes that a record of a topic may have, by topic: those that are known to be there."""
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._in_transaction = False
@@ -63,6 +67,8 @@ class KafkaTopicsSink:
         self._consumer = Consumer(self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
         with _mapped("read the lane's cursor"):
             (committed,) = self._consumer.committed([TopicPartition(self._raw_topic, 0)], timeout=_CALL_SECONDS)
+            if committed.error:
+                raise KafkaException(committed.error)
         return decode_cursor(committed.metadata) if committed.metadata else None
 
     def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
@@ -81,9 +87,12 @@ class KafkaTopicsSink:
         return Receipt(events, written, tuple(rejected))
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        self._ensure_topic(self._dead_letters, {"retention.ms": _DEAD_LETTER_RETENTION_MS})
+        limit = self._ensure_topic(self._dead_letters, {"retention.ms": _DEAD_LETTER_RETENTION_MS})
         for letter in letters:
-            self._produce(Record(self._dead_letters, 0, letter.lane.encode(), letter.encode()))
+            record = _dead_letter_record(self._dead_letters, letter)
+            if record.size_bytes > limit:  # the frame's address is enough to find it in the raw topic
+                record = _dead_letter_record(self._dead_letters, replace(letter, payload=b"", schema=()))
+            self._produce(record)
 
     def commit(self, cursor: Cursor) -> None:
         producer, consumer = self._opened()
@@ -107,7 +116,8 @@ class KafkaTopicsSink:
 
     def _produce(self, record: Record) -> None:
         producer, _ = self._opened()
-        self._ensure_topic(record.topic, self._options.topic_config)
+        if record.size_bytes > self._ensure_topic(record.topic, self._options.topic_config):
+            raise _too_large(record)
         with _mapped("begin a transaction"):
             self._begin(producer)
         arguments: dict[str, Any] = {"value": record.value, "key": record.key, "partition": record.partition}
@@ -118,7 +128,7 @@ class KafkaTopicsSink:
             except BufferError:  # the client's queue is full: let it send
                 producer.poll(0.1)
             except KafkaException as error:
-                raise _record_or_transient(error) from error
+                raise _transient(error, "produce") from error
 
     def _begin(self, producer: Producer) -> None:
         if not self._in_transaction:
@@ -130,19 +140,41 @@ class KafkaTopicsSink:
             raise TransientError("the sink is closed", code="SINK_CLOSED")
         return self._producer, self._consumer
 
-    def _ensure_topic(self, topic: str, settings: dict[str, str]) -> None:
-        if topic in self._known_topics:
-            return
-        options = self._options
-        new = NewTopic(topic, options.partitions, options.replication_factor, config=settings)
-        admin = self._admin()  # kept until the answer is there: a client that goes takes its requests with it
-        with _mapped("create a topic"):
-            try:
-                admin.create_topics([new])[topic].result(_CALL_SECONDS)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
-        self._known_topics.add(topic)
+    def _ensure_topic(self, topic: str, settings: Mapping[str, str]) -> int:
+        """The largest record it takes."""
+        if topic not in self._largest:
+            admin = self._admin()  # kept until the answers are there: a client that goes takes its requests with it
+            self._create(admin, topic, {"max.message.bytes": str(_MAX_RECORD_BYTES), **settings})
+            self._largest[topic] = self._limit_of(admin, topic)
+        return self._largest[topic]
+
+    def _create(self, admin: AdminClient, topic: str, settings: Mapping[str, str]) -> None:
+        new = NewTopic(topic, self._options.partitions, self._options.replication_factor, config=dict(settings))
+        try:
+            admin.create_topics([new])[topic].result(_CALL_SECONDS)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_EXCEPTION:
+                raise RecordError(
+                    f"Kafka does not take a topic named {topic}: another one differs only in dots and underscores",
+                    code="TOPIC_REFUSED",
+                    remedy="Give the sink a template without dots between the names, then replay the dead letters.",
+                ) from error
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _transient(error, "create a topic") from error
+
+    def _limit_of(self, admin: AdminClient, topic: str) -> int:
+        with _mapped("read a topic's settings"):
+            asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+            found = admin.describe_configs([asked], request_timeout=_CALL_SECONDS)[asked].result()
+        limit = int(found["max.message.bytes"].value)
+        if limit < self._options.batch_bytes:
+            raise StreamError(
+                f"topic {topic} takes {limit} bytes at once, this sink sends {self._options.batch_bytes}",
+                code="TOPIC_LIMIT_TOO_LOW",
+                remedy="Raise the topic's max.message.bytes, or lower the sink's option batch_bytes.",
+            )
+        return min(limit, _MAX_RECORD_BYTES) - _RECORD_OVERHEAD_BYTES
 
     def _admin(self) -> AdminClient:
         return AdminClient(self._settings)
@@ -155,6 +187,7 @@ class KafkaTopicsSink:
             "partitioner": "murmur2_random",
             "compression.type": "none" if self._options.compression is Compression.NONE else self._options.compression,
             "message.max.bytes": _MAX_RECORD_BYTES,
+            "batch.size": self._options.batch_bytes - _RECORD_OVERHEAD_BYTES,
             "queue.buffering.max.messages": 200_000,
             "linger.ms": 1,
         }
@@ -176,14 +209,16 @@ def _mapped(doing: str) -> Iterator[None]:
         raise _transient(error, doing) from error
 
 
-def _record_or_transient(error: KafkaException) -> RecordError | TransientError:
-    if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        return RecordError(
-            f"the event is larger than the {_MAX_RECORD_BYTES} bytes a request may have",
-            code="SINK_RECORD_TOO_LARGE",
-            remedy="Leave the large column out of the publication, or fetch the row from the source by its key.",
-        )
-    return _transient(error, "produce")
+def _dead_letter_record(topic: str, letter: DeadLetter) -> Record:
+    return Record(topic, 0, letter.lane.encode(), letter.encode())
+
+
+def _too_large(record: Record) -> RecordError:
+    return RecordError(
+        f"an event of {record.size_bytes} bytes is larger than topic {record.topic} takes",
+        code="SINK_RECORD_TOO_LARGE",
+        remedy="Raise the topic's max.message.bytes and replay it, or leave the large column out of the publication.",
+    )
 
 
 def _transient(error: KafkaException, doing: str) -> TransientError:

@@ -11,8 +11,9 @@ from kit.topics import inbox, make_topic
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.names import dead_letter_topic
-from tidegate.errors import TransientError
+from tidegate.errors import StreamError, TransientError
 from tidegate_processor.commit import Delivery
+from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.sinks.kafka_topics.writer import KafkaTopicsSink
 
 
@@ -47,7 +48,8 @@ def start(config: PipelineConfig, opened: list[Delivery], incarnation: int = 1) 
         config.pipeline,
         sink,
         KafkaTopicsSink(config, sink),
-        topic_id="topic",
+        raw=RawTopicView("topic", 0, 1000),
+        acked=lambda _: None,
         config_epoch="c",
         incarnation=incarnation,
     )
@@ -125,3 +127,47 @@ def test_a_row_that_is_no_text_is_a_dead_letter_in_the_same_transaction(config, 
     assert json.loads(letter.value())["code"] == "VALUE_NOT_UTF8"
     with inbox(config.kafka.bootstrap, f"{config.pipeline}.public.orders") as received:
         assert len(received.until(lambda found: len(found) >= 2, 20, "two events")) == 2
+
+
+def test_an_event_larger_than_its_topic_takes_is_a_dead_letter_and_the_rest_arrives(config, deliveries) -> None:
+    make_topic(config.kafka.bootstrap, f"{config.pipeline}.public.orders", largest_bytes=600_000)
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1, "one"), row(2, "x" * 700_000), row(3, "three"))
+    delivery = start(config, deliveries)
+
+    delivery.feed(enumerate(log.frames))
+    delivery.commit()
+
+    with inbox(config.kafka.bootstrap, dead_letter_topic(config.pipeline)) as letters:
+        (letter,) = letters.until(bool, 20, "the dead letter")
+    assert json.loads(letter.value())["code"] == "SINK_RECORD_TOO_LARGE"
+    with inbox(config.kafka.bootstrap, f"{config.pipeline}.public.orders") as received:
+        messages = received.until(lambda found: len(found) >= 2, 20, "two events")
+    assert [message.key() for message in messages] == [b'{"id":1}', b'{"id":3}']
+
+
+def test_a_topic_that_takes_less_than_a_batch_stops_the_lane(config, log, deliveries) -> None:
+    make_topic(config.kafka.bootstrap, f"{config.pipeline}.public.orders", largest_bytes=100_000)
+    delivery = start(config, deliveries)
+
+    with pytest.raises(StreamError) as raised:
+        delivery.feed(enumerate(log.frames))
+
+    assert raised.value.code == "TOPIC_LIMIT_TOO_LOW"
+
+
+def test_rows_of_a_table_whose_topic_kafka_refuses_are_dead_letters(config, deliveries) -> None:
+    """Kafka takes no two topics that differ only in dots and underscores."""
+    make_topic(config.kafka.bootstrap, f"{config.pipeline}.public_orders")
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1))
+    delivery = start(config, deliveries)
+
+    delivery.feed(enumerate(log.frames))
+    delivery.commit()
+
+    with inbox(config.kafka.bootstrap, dead_letter_topic(config.pipeline)) as letters:
+        (letter,) = letters.until(bool, 20, "the dead letter")
+    assert json.loads(letter.value())["code"] == "TOPIC_REFUSED"
