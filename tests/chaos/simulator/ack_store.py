@@ -45,6 +45,10 @@ class Redis:
             stored = {field: dice.choice(values) for field in stored}
         return stored
 
+    def hget(self, key: str, field: str) -> bytes | None:
+        self._check()
+        return self._hashes.get(key, {}).get(field.encode())
+
     def get(self, key: str) -> bytes | None:
         self._check()
         return self._values.get(key)

@@ -15,9 +15,10 @@ from chaos.simulator.kafka import Outcome, Producer, TailConsumer
 from chaos.simulator.postgres import Walsender
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
 from tidegate_reader import raw_log
+from tidegate_reader.opening import Checked
 from tidegate_reader.publisher import epoch_over
 from tidegate_reader.raw_topic import unavailable
-from tidegate_reader.sources.postgres_wal.slots import SlotState, check_slot, read_slot
+from tidegate_reader.sources.postgres_wal.slots import check_slot, read_slot
 
 if TYPE_CHECKING:
     from chaos.simulator.world import World
@@ -131,14 +132,14 @@ def flush_of(status: bytes) -> Lsn:
     return Lsn(_STATUS.unpack(status)[1])
 
 
-async def check(world: "World", side: Side) -> tuple[int, str, SlotState | None]:
+async def check(world: "World", side: Side) -> Checked:
     """`opening.check` without what needs a server's catalogue: the slot, then the topic, as it looks at them."""
     slot = await read_slot(side, world.config.source.slot.name)  # type: ignore[arg-type]
     await Pause()
     topic_id = world.topic.id
     if slot is not None:
         check_slot(slot, world.config.source.database)
-    return SERVER_VERSION, topic_id, slot
+    return Checked(SERVER_VERSION, topic_id, slot)
 
 
 async def read_raw_log(world: "World") -> raw_log.RawLog:

@@ -74,6 +74,8 @@ class Worker:
                 self._world.config.pipeline,
                 lane.config,
                 sink,
+                topic_id=self._world.topic.id,
+                **({"acked": self._link.acked} if hasattr(self._link, "acked") else {}),
                 config_epoch=_CONFIG_EPOCH,
                 incarnation=self.incarnation,
             )
@@ -135,8 +137,9 @@ class Lane:
     def start(self) -> None:
         self._incarnation += 1
         self._post(Command.RUN)
+        topic = self._world.topic
         cursor = decode_cursor(self.server.cursor) if self.server.cursor else None
-        source = SparkSource(self._world.topic, cursor.next_offset if cursor else None)
+        source = SparkSource(topic, cursor.next_offset if cursor and cursor.topic_id == topic.id else None)
         self.worker = Worker(self._world, self, self._incarnation, source)
 
     def post_stop(self) -> None:

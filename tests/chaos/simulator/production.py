@@ -3,6 +3,7 @@
 Invariant: every name that is replaced exists; one that was renamed in production stops the simulator with its name.
 """
 
+import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,12 +54,17 @@ class _Secrets:
 @contextmanager
 def models(world: "World") -> Iterator[None]:
     before: list[tuple[Any, str, Any]] = []
+    log = logging.getLogger("tidegate")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)  # faults are what a run is made of
     try:
         for module, name, stand_in in _stand_ins(world):
             before.append((module, name, getattr(module, name)))
             setattr(module, name, stand_in)
         yield
+        world.close()
     finally:
+        log.setLevel(level)
         for module, name, real in reversed(before):
             setattr(module, name, real)
 

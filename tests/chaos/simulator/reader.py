@@ -16,7 +16,7 @@ from tidegate.checkpoint.redis_store import read_acks
 from tidegate.errors import ExitCode, TidegateError, TransientError
 from tidegate_reader import opening
 from tidegate_reader.feedback import Feedback, Levels
-from tidegate_reader.framer import Framer, FramerLimits
+from tidegate_reader.framer import Framer
 from tidegate_reader.frames import SealedFrame
 from tidegate_reader.gate import Gate
 from tidegate_reader.intake import Intake
@@ -130,13 +130,17 @@ class ReaderProcess:
         self._coroutine.close()
         self._ended(ExitCode.RETRY)
 
+    def close(self) -> None:
+        self._coroutine.close()
+
     async def _life(self) -> None:
         world = self._world
         await Pause()
         side = Side(world)
+        checked = await opening.check(world.config, side)  # type: ignore[arg-type]
         await Pause()
         self._stream = Stream(world)
-        opened = await opening.begin(world.config, side, self._stream)  # type: ignore[arg-type]
+        opened = await opening.begin(world.config, checked, side, self._stream)  # type: ignore[arg-type]
         intake = self._flow(opened, side, self._stream)
         await intake.run(self._stop)  # type: ignore[arg-type]
         assert self.feedback is not None
@@ -149,7 +153,8 @@ class ReaderProcess:
         gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
         framer = Framer(
             opened.stamp,
-            FramerLimits(world.frame_bytes, 0.005),
+            max_frame_bytes=world.frame_bytes,
+            linger_seconds=0.005,
             position=plan.position,
             safe_lsn=plan.safe_lsn,
             skip_to=plan.skip_to,
@@ -164,7 +169,11 @@ class ReaderProcess:
         self.gate, self._confirmed = gate, gate.confirmed
         self._generation = opened.stamp.generation.id
         publisher = LogPublisher(
-            opened.producer, config.raw_topic, next_offset=opened.next_offset, on_durable=self._keeper.durable
+            opened.producer,
+            config.raw_topic,
+            next_offset=opened.next_offset,
+            on_durable=self._keeper.durable,
+            on_flight=self._keeper.in_flight,
         )
         self._watch = SourceWatch(side, config.source.slot.name, config.source.database, progress)  # type: ignore[arg-type]
         self._keeper.acked(opened.acks)
@@ -178,6 +187,7 @@ class ReaderProcess:
             self._confirmed = self.gate.confirmed
 
     def _guarded(self, act: Any) -> None:
+        self._world.acting = self
         try:
             act()
             self._check_gate()

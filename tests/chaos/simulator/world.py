@@ -51,6 +51,7 @@ class World:
         self.is_healing = False
         self.counts: Counter[str] = Counter()
         self._say = say
+        self.acting: ReaderProcess | None = None
         self._starts = 0
         self._next_start = 0.0
         self._lineage_began = False
@@ -58,6 +59,10 @@ class World:
     def note(self, text: str) -> None:
         if self._say is not None:
             self._say(f"  {self.time.now:8.2f} {text}")
+
+    def close(self) -> None:
+        for reader in self.readers:
+            reader.close()
 
     def after(self, action: str) -> None:
         self.time.now += self.dice.choice((0.001, 0.005, 0.02, 0.1, 0.1, 0.4))
@@ -70,7 +75,7 @@ class World:
     # What actors do.
 
     def load(self) -> None:
-        if self.server.is_up:
+        for _ in range(self.dice.randint(1, 4)):
             transaction = self.workload.step(self.dice)
             if transaction is not None:
                 self.commit(transaction)
@@ -154,6 +159,8 @@ class World:
     def new_producer(self) -> Producer:
         producer = Producer(self.topic)
         self.producers.append(producer)
+        assert self.acting is not None
+        self.acting.producer = producer
         return producer
 
     def link_closed(self, sender: Walsender) -> None:
