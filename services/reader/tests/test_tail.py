@@ -51,6 +51,10 @@ CASES = {
         (2, 0),
     ),
     "a hole": ([begins(1), header(1, 2, epoch_offset=0), header(1, 3, epoch_offset=0)], (1, 0)),
+    "a hole that is filled too late": (
+        [begins(1), *(header(1, seq, epoch_offset=0) for seq in (1, 3, 2))],
+        (1, 1),
+    ),
     "a newer epoch whose epoch frame is not there": ([begins(1), header(2, 1, epoch_offset=1)], (1, 0)),
 }
 

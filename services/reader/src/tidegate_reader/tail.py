@@ -36,20 +36,24 @@ class Tail:
 def find_tail(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) -> Tail | None:
     """`records` are the frames from `window_start` to the end, with their offsets."""
     tail: Tail | None = None
+    has_hole = False
     for offset, header in records:
-        if _is_valid(tail, header, window_start):
-            tail = _tail_at(offset, header)
+        if _begins_newest(tail, header, window_start):
+            tail, has_hole = _tail_at(offset, header), False
+        elif tail is not None and _belongs_to(tail, header):
+            has_hole = has_hole or header.seq != tail.last_seq + 1
+            tail = tail if has_hole else _tail_at(offset, header)
     return tail
 
 
-def _is_valid(tail: Tail | None, header: FrameHeader, window_start: int) -> bool:
-    if header.kind is FrameKind.EPOCH:
-        return tail is None or header.epoch > tail.number
-    if tail is None:
-        return header.epoch_offset < window_start
-    if (header.epoch, header.epoch_nonce, header.epoch_offset) == (tail.number, tail.nonce, tail.epoch_offset):
-        return header.seq == tail.last_seq + 1
-    return header.epoch > tail.number and header.epoch_offset < window_start
+def _begins_newest(tail: Tail | None, header: FrameHeader, window_start: int) -> bool:
+    """An epoch frame, or the first frame seen of an epoch that began before the window."""
+    is_newer = tail is None or header.epoch > tail.number
+    return is_newer and (header.kind is FrameKind.EPOCH or header.epoch_offset < window_start)
+
+
+def _belongs_to(tail: Tail, header: FrameHeader) -> bool:
+    return (header.epoch, header.epoch_nonce, header.epoch_offset) == (tail.number, tail.nonce, tail.epoch_offset)
 
 
 def _tail_at(offset: int, header: FrameHeader) -> Tail:

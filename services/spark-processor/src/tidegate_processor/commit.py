@@ -255,6 +255,6 @@ def _check_reach(cursor: Cursor | None, raw: RawTopicView) -> None:
         raise StreamError(
             f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
             code="RAW_TOPIC_TRUNCATED",
-            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw topic: "
-            "the reader sends again what the source still has, and sinks go by their positions there.",
+            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw "
+            "topic: the reader sends again what the source still has, and sinks go by their positions there.",
         )
