@@ -37,16 +37,17 @@ class DemoProgress:
     last_events: deque[Event] = field(default_factory=lambda: deque(maxlen=SHOWN_EVENTS))
     latencies: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED_LATENCIES))
     """Of changes committed after the first event was here: before it they waited for the start, not on the way."""
-    _window: deque[tuple[float, float]] = field(default_factory=deque)
+    _window: deque[tuple[float, float | None]] = field(default_factory=deque)
 
     def judge(self, event: Event) -> Verdict:
         now = time.monotonic()
         verdict = self.ledger.deliver(event)
         if verdict is Verdict.DELIVERED:
             self.first_event = self.first_event or now
-            if now - event.latency_seconds >= self.first_event:
+            is_fresh = now - event.latency_seconds >= self.first_event
+            if is_fresh:
                 self.latencies.append(event.latency_seconds)
-            self._window.append((now, event.latency_seconds))
+            self._window.append((now, event.latency_seconds if is_fresh else None))
             self.last_events.append(event)
         return verdict
 
@@ -72,6 +73,6 @@ class DemoProgress:
         now = time.monotonic()
         while self._window and self._window[0][0] < now - WINDOW_SECONDS:
             self._window.popleft()
-        latencies = [latency for _, latency in self._window]
+        latencies = [latency for _, latency in self._window if latency is not None]
         seconds = min(WINDOW_SECONDS, max(1.0, self.running_seconds))
-        return Rates(len(latencies) / seconds, quantile(latencies, 0.5), quantile(latencies, 0.99))
+        return Rates(len(self._window) / seconds, quantile(latencies, 0.5), quantile(latencies, 0.99))

@@ -21,9 +21,9 @@ _OPERATIONS = {"INSERT": "green", "UPDATE": "cyan", "DELETE": "red"}
 
 
 def picture(progress: DemoProgress) -> RenderableType:
-    parts = [_title(progress), _gate(progress.view), _figures(progress)]
-    parts.append(Columns([_events(progress), _services(progress)], padding=(0, 3)))
-    return Panel(Group(*parts, _places(progress)), border_style="cyan", padding=(1, 2))
+    tables = Columns([_events(progress), _services(progress)], padding=(0, 3))
+    parts = (_title(progress), _gate(progress.view), _figures(progress), Text(), tables, Text(), _places(progress))
+    return Panel(Group(*parts), border_style="cyan", padding=(1, 2))
 
 
 def line(progress: DemoProgress) -> str:

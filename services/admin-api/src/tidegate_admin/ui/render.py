@@ -97,10 +97,11 @@ def _station(title: str, value: str, note: str, is_well: bool = True) -> str:
 def _flow(stage: str, lag: LagModel | None, word: str | None = None) -> str:
     """The stretch between two stations: still water when nothing is behind."""
     if word is None:
-        word = "unknown" if lag is None else "0" if not lag.bytes else f"{format_bytes(lag.bytes)} behind"
+        word = "unknown" if lag is None else "level" if not lag.bytes else f"{format_bytes(lag.bytes)} behind"
     behind = " behind" if lag is not None and lag.seconds >= 1 else ""
-    age = f"<span>{format_seconds(lag.seconds)}</span>" if lag is not None and lag.seconds else ""
-    return f'<li class="flow{behind}"><span class="sr">{stage} lag: </span><span>{escape(word)}</span>{age}</li>'
+    age = f'<span class="age">{format_seconds(lag.seconds)}</span>' if lag is not None and lag.seconds else ""
+    spoken = f'<span class="sr">{stage} lag: </span>'
+    return f'<li class="flow{behind}">{spoken}<span class="lag">{escape(word)}</span>{age}</li>'
 
 
 def _lane(lane: LaneModel) -> str:
