@@ -49,6 +49,8 @@ def _slot_dropped(world: World, dice: random.Random) -> bool:
     world.server.drop_link()
     world.server.slot = None
     world.slot_was_tampered = True
+    if world.topic.births == 1 and not world.topic.records:
+        world.pipeline_begins_anew()
     return True
 
 
@@ -57,8 +59,7 @@ def _slot_recreated(world: World, dice: random.Random) -> bool:
         return False
     for transaction in list(world.server.open.values()):
         world.server.roll_back(transaction)
-    slot = world.server.create_slot(world.config.source.slot.name)
-    world.oracle.moved_floor = slot.confirmed
+    world.oracle.moved_floor = world.slot_created(world.config.source.slot.name).confirmed
     return True
 
 
@@ -70,6 +71,7 @@ def _slot_advanced(world: World, dice: random.Random) -> bool:
     slot.confirmed = Lsn(dice.randint(slot.confirmed, world.server.wal_end))
     world.server.checkpoint()
     world.oracle.moved_floor = slot.confirmed
+    world.slot_was_tampered = True  # whether a change lies between is not for us to know
     return True
 
 

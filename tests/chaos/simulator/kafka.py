@@ -14,6 +14,7 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from chaos.simulator.clock import Pause
 from tidegate.contracts.frame import FrameHeader, decode_header
+from tidegate_processor.kafka_clients import RawTopicView
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,9 @@ class RawTopic:
             return False
         self._epoch = (number, nonce, seq + 1)
         return True
+
+    def view(self) -> RawTopicView:
+        return RawTopicView(self.id, self.beginning, self.end)
 
     def available(self) -> Sequence[Record]:
         return self.records[self.beginning :]

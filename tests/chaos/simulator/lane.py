@@ -19,6 +19,7 @@ from tidegate.contracts.cursor import decode_cursor
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
+from tidegate_processor.stage import _is_old
 
 if TYPE_CHECKING:
     from chaos.simulator.world import World
@@ -41,6 +42,8 @@ class Worker:
         self.incarnation, self.source = incarnation, source
         self.kill_at: KillPoint | None = None
         self.is_drained = False
+        self.is_kept = False
+        """It served an earlier batch; Spark has called another worker meanwhile, perhaps."""
         self._is_draining = False
         self._world, self._lane = world, lane
         self._delivery: Delivery | None = None
@@ -51,6 +54,10 @@ class Worker:
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
         if records:
+            if self.is_kept and _is_old(delivery, records[0][0]):
+                self.close()
+                delivery = self._opened()
+            self.is_kept = False
             delivery.feed(records)
         self._die_at(KillPoint.BEFORE_COMMIT)
         self._obey()
@@ -65,6 +72,7 @@ class Worker:
     def close(self) -> None:
         if self._delivery is not None:
             self._delivery.close()
+            self._delivery = None
 
     def _opened(self) -> Delivery:
         if self._delivery is None:
@@ -74,8 +82,8 @@ class Worker:
                 self._world.config.pipeline,
                 lane.config,
                 sink,
-                topic_id=self._world.topic.id,
-                **({"acked": self._link.acked} if hasattr(self._link, "acked") else {}),
+                raw=self._world.topic.view(),
+                acked=self._link.acked,
                 config_epoch=_CONFIG_EPOCH,
                 incarnation=self.incarnation,
             )
@@ -109,6 +117,7 @@ class Lane:
         self.paused_until = 0.0
         self._world = world
         self._incarnation = 0
+        self._kept: Worker | None = None
         self._next_try = 0.0
         self._backoff = 0.5
 
@@ -137,9 +146,11 @@ class Lane:
     def start(self) -> None:
         self._incarnation += 1
         self._post(Command.RUN)
-        topic = self._world.topic
+        raw = self._world.topic.view()
         cursor = decode_cursor(self.server.cursor) if self.server.cursor else None
-        source = SparkSource(topic, cursor.next_offset if cursor and cursor.topic_id == topic.id else None)
+        is_there = cursor is not None and cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end
+        source = SparkSource(self._world.topic, cursor.next_offset if cursor and is_there else None)
+        self._kept = None
         self.worker = Worker(self._world, self, self._incarnation, source)
 
     def post_stop(self) -> None:
@@ -162,7 +173,12 @@ class Lane:
         if replay:
             old.source.at = old.source.began_at
         old.source.began_at = old.source.at
-        self.worker = Worker(self._world, self, old.incarnation, old.source)
+        kept, self._kept = self._kept, old
+        if kept is None or kept.incarnation != old.incarnation or self._world.dice.random() < 0.5:
+            self.worker = Worker(self._world, self, old.incarnation, old.source)
+            return
+        kept.is_kept = True
+        self.worker = kept
 
     def _run(self, worker: Worker, most: int) -> TidegateError | None:
         try:

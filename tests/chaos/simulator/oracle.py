@@ -58,6 +58,11 @@ class Oracle:
         self._top: dict[str, Ack] = {}
         self._floor: dict[tuple[str, str], Ack] = {}
 
+    def begin_anew(self) -> None:
+        """The slot went before anything was read from it: the pipeline begins with its next one."""
+        self.expected.clear()
+        self._changes.clear()
+
     def committed(self, entry: Committed) -> None:
         self.expected.append(entry)
         for ordinal, change in enumerate(entry.changes):

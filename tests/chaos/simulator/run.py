@@ -129,13 +129,12 @@ def _last_check(world: World) -> None:
         if world.reader_lost is None:
             raise Violation("I8", "another history and nobody said so", "the reader goes on")
         return
+    if world.reader_lost is not None:
+        return
     for lane in world.lanes:
-        pending = world.oracle.pending(lane.ledger)
-        if pending is None or lane.lost is not None:
-            continue
-        if world.reader_lost is None or not lane.ledger.required:
+        if world.oracle.pending(lane.ledger) is not None and lane.lost is None:
             _unfinished(world, lane)
-    if world.reader_lost is None and not _gate_is_open(world):
+    if not _gate_is_open(world):
         slot = world.server.slot
         raise Violation("I7", "the gate stays shut", f"confirmed {slot and slot.confirmed}")
 
@@ -145,8 +144,6 @@ def _unfinished(world: World, lane: Lane) -> None:
     reader = world.readers[-1] if world.readers else None
     if world.oracle.is_lost(lane.ledger, world.server.slot, world.topic):
         raise Violation("I8", f"lost and nobody said so ({error})", lane.name)
-    if world.reader_lost is not None:
-        return
     state = "running" if reader and reader.is_running else "not running"
     raise Violation("I7", f"not caught up after healing ({error}, reader {state})", lane.name)
 

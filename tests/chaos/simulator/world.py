@@ -156,6 +156,10 @@ class World:
         self._lineage_began = True
         return self.server.create_slot(name)
 
+    def pipeline_begins_anew(self) -> None:
+        self._lineage_began = False
+        self.oracle.begin_anew()
+
     def new_producer(self) -> Producer:
         producer = Producer(self.topic)
         self.producers.append(producer)
