@@ -49,7 +49,7 @@ def _slot_dropped(world: World, dice: random.Random) -> bool:
     world.server.drop_link()
     world.server.slot = None
     world.slot_was_tampered = True
-    if world.topic.births == 1 and not world.topic.records:
+    if not world.has_begun:
         world.pipeline_begins_anew()
     return True
 
@@ -65,7 +65,7 @@ def _slot_recreated(world: World, dice: random.Random) -> bool:
 
 def _slot_advanced(world: World, dice: random.Random) -> bool:
     slot = world.server.slot
-    if slot is None:
+    if slot is None or not world.has_begun:
         return False
     world.server.drop_link()
     slot.confirmed = Lsn(dice.randint(slot.confirmed, world.server.wal_end))
@@ -92,7 +92,7 @@ def _server_restored(world: World, dice: random.Random) -> bool:
 
 def _server_swapped(world: World, dice: random.Random) -> bool:
     old = world.server
-    if old.slot is None:
+    if old.slot is None or not world.has_begun:
         return False
     here = Lsn(max(0x100_0000, old.wal_end + dice.randint(-20_000, 20_000)))
     _replace_server(world, Server(old.system + 1, 1, here, old.database), here)

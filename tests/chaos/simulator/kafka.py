@@ -6,7 +6,7 @@ may land later. Retention takes records from the head; a topic that was deleted 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,7 +27,8 @@ class Record:
 
 
 class RawTopic:
-    def __init__(self) -> None:
+    def __init__(self, logged: Callable[[Record], None]) -> None:
+        self._logged = logged
         self.births = 0
         self.recreate()
 
@@ -45,6 +46,7 @@ class RawTopic:
     def append(self, value: bytes) -> int:
         header = decode_header(value)
         self.records.append(Record(self.end, value, header, self._judge(header)))
+        self._logged(self.records[-1])
         return self.end - 1
 
     def _judge(self, header: FrameHeader) -> bool:

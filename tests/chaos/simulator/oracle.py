@@ -7,7 +7,7 @@ frames from the topic model, durability from the sink models.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chaos.simulator.kafka import RawTopic
+from chaos.simulator.kafka import RawTopic, Record
 from chaos.simulator.postgres import Change, Committed, Slot
 from chaos.simulator.sink import Batch
 from tidegate.contracts.ack import Ack
@@ -53,6 +53,7 @@ class Oracle:
         """confirmed_flush was moved here by somebody else."""
         self.confirms = 0
         self._changes: dict[Position, tuple[Committed, Change]] = {}
+        self._ends: dict[Position, Lsn] = {}
         self._ids: dict[str, tuple[Position, int]] = {}
         self._id_of: dict[Position, str] = {}
         self._top: dict[str, Ack] = {}
@@ -65,6 +66,7 @@ class Oracle:
 
     def committed(self, entry: Committed) -> None:
         self.expected.append(entry)
+        self._ends[entry.position(len(entry.changes))] = entry.end_lsn
         for ordinal, change in enumerate(entry.changes):
             if change.relation is not None:
                 self._changes[entry.position(ordinal)] = (entry, change)
@@ -83,7 +85,14 @@ class Oracle:
                 raise Violation("I1", "a good row in the dead letters", f"{lane.name} {letter.position}")
             lane.have.add(letter.position)
             lane.letters += 1
-        self._advance(lane)
+
+    def logged(self, record: Record) -> None:
+        """A frame that ends with a COMMIT lets the source forget all of that transaction."""
+        header = record.header
+        ended = self._ends.get(header.last)
+        if record.is_valid and ended is not None and header.messages and header.safe_lsn < ended:
+            detail = f"offset {record.offset} at {header.last} says {format_lsn(header.safe_lsn)}, not {ended:X}"
+            raise Violation("I9", "a finished transaction that is never let go", detail)
 
     def rewound(self, lane: LaneLedger, position: Position) -> None:
         lane.repeats_until = max([p for p in (lane.last, lane.repeats_until) if p is not None], default=None)
@@ -126,6 +135,7 @@ class Oracle:
                 raise Violation("I3", "confirmed beyond what is durable", detail)
 
     def pending(self, lane: LaneLedger) -> Committed | None:
+        self._advance(lane)
         return self.expected[lane.complete] if lane.complete < len(self.expected) else None
 
     def is_lost(self, lane: LaneLedger, slot: Slot | None, topic: RawTopic) -> bool:
@@ -147,10 +157,6 @@ class Oracle:
 
     def required_is_lost(self, slot: Slot | None, topic: RawTopic) -> bool:
         return any(self.is_lost(lane, slot, topic) for lane in self._required())
-
-    def refresh(self) -> None:
-        for lane in self.lanes.values():
-            self._advance(lane)
 
     def _required(self) -> list[LaneLedger]:
         return [lane for lane in self.lanes.values() if lane.required]
@@ -177,7 +183,10 @@ class Oracle:
         lane.have.add(position)
 
     def _advance(self, lane: LaneLedger) -> None:
-        while (entry := self.pending(lane)) is not None and all(p in lane.have for p in self._positions(entry)):
+        expected = self.expected
+        while lane.complete < len(expected) and all(
+            position in lane.have for position in self._positions(expected[lane.complete])
+        ):
             lane.complete += 1
 
     def _missing(self, lane: LaneLedger, upto: Position) -> bool:

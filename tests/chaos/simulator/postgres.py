@@ -214,6 +214,8 @@ class Walsender:
                     self._described[relation.relation_id] = described
                     self._data(Lsn(0), described)
             self._data(change.lsn, change.message)
+            if len(self.out) % 7 == 0:  # while it writes, the server keeps us alive with what it had sent before
+                self.keepalive(reply=False)
         self._data(entry.end_lsn, encode_message(Commit(entry.commit_lsn, entry.end_lsn, entry.time)))
 
     def _data(self, lsn: Lsn, message: bytes) -> None:

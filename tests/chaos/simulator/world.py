@@ -35,7 +35,7 @@ class World:
         self.oracle = Oracle([(sink.name, sink.required) for sink in self.config.sinks])
         self.server = Server(FIRST_SYSTEM, 1, _FIRST_LSN, "shop")
         self.workload = Workload(self.server, poison=Fault.REJECTED_ROWS in plan.faults)
-        self.topic = RawTopic()
+        self.topic = RawTopic(self.oracle.logged)
         self.redis = Redis(self.oracle.acked)
         self.lanes = [
             Lane(self, self.oracle.lanes[sink.name], sink, cursor_in_group=plan.cursors_in_group)
@@ -155,6 +155,11 @@ class World:
     def slot_created(self, name: str) -> Slot:
         self._lineage_began = True
         return self.server.create_slot(name)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the raw topic has ever held a frame: before that nobody knows of the slot."""
+        return self.topic.births > 1 or bool(self.topic.records)
 
     def pipeline_begins_anew(self) -> None:
         self._lineage_began = False
