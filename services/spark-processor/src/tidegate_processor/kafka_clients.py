@@ -1,5 +1,6 @@
 """Kafka's clients, set up in one way for librdkafka and for Spark's own consumer; and a look at the raw topic."""
 
+import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +9,12 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPart
 from confluent_kafka.admin import AdminClient
 
 from tidegate.config.kafka import KafkaConfig, Mechanism
+from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.errors import TransientError
 
 _CALL_SECONDS = 10.0
+_COORDINATOR_SECONDS = 10.0
+_RETRY_SECONDS = 0.1
 _HALF = 2**64 - 1
 
 
@@ -68,6 +72,26 @@ def look_at(config: KafkaConfig, topic: str) -> RawTopicView:
         consumer.close()
     halves = described.topic_id.get_most_significant_bits(), described.topic_id.get_least_significant_bits()
     return RawTopicView(str(uuid.UUID(int=(halves[0] & _HALF) << 64 | halves[1] & _HALF)), beginning, end)
+
+
+def read_cursor(consumer: Consumer, topic: str) -> Cursor | None:
+    """The lane's own, from its consumer group. A coordinator that is still being found or elected is waited for."""
+    deadline = time.monotonic() + _COORDINATOR_SECONDS
+    while True:
+        try:
+            (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=_CALL_SECONDS)
+            error = committed.error
+        except KafkaException as raised:
+            error = raised.args[0]
+        if error is None:
+            return decode_cursor(committed.metadata) if committed.metadata else None
+        if not error.retriable() or time.monotonic() > deadline:
+            raise TransientError(
+                f"Kafka did not give the lane's cursor: {error.name()}",
+                code="CURSOR_UNAVAILABLE",
+                remedy="Check the brokers and the user's right to the consumer group; the lane starts again.",
+            )
+        consumer.poll(_RETRY_SECONDS)
 
 
 def _jaas(config: KafkaConfig) -> str:

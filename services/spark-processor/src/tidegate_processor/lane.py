@@ -26,7 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import redis
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -36,12 +36,11 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import StartFrom, Trigger
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
-from tidegate.contracts.cursor import decode_cursor
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
+from tidegate.errors import DecodeError, StreamError, TidegateError
 from tidegate.observability import logs
 from tidegate_processor.clock import unix_microseconds
-from tidegate_processor.kafka_clients import librdkafka_settings, look_at
+from tidegate_processor.kafka_clients import librdkafka_settings, look_at, read_cursor
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
 
@@ -54,7 +53,6 @@ _BACKOFF_FIRST_SECONDS = 0.5
 _BACKOFF_LAST_SECONDS = 30.0
 # A lane that lived this long has recovered; its next failure is a new one.
 _HEALTHY_SECONDS = 60.0
-_CALL_SECONDS = 10.0
 
 
 class LaneState(StrEnum):
@@ -229,17 +227,9 @@ class Lane:
         topic, group = self._config.raw_topic.name, names.lane_group(self._config.pipeline, self.sink)
         consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
         try:
-            place = TopicPartition(topic, 0)
-            (committed,) = consumer.committed([place], timeout=_CALL_SECONDS)
-        except KafkaException as error:
-            raise TransientError(
-                f"Kafka did not give the lane's cursor: {error.args[0].name()}",
-                code="CURSOR_UNAVAILABLE",
-                remedy="Check the brokers and the user's right to the consumer group; the lane starts again.",
-            ) from error
+            cursor = read_cursor(consumer, topic)
         finally:
             consumer.close()
-        cursor = decode_cursor(committed.metadata) if committed.metadata else None
         if cursor is not None:
             raw = look_at(self._config.kafka, topic)
             there = cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end

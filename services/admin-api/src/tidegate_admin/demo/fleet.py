@@ -21,9 +21,6 @@ from tidegate_admin.demo.place import Place
 
 SERVICES = ("reader", "processor", "admin")
 JARS_VARIABLE = "TIDEGATE_SPARK_JARS"
-# The first compiler only: on two busy cores a session is open and warm after 15 s instead of 30. Frames are decoded in
-# Python, so little is lost later.
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,6 @@ def _processor_environment(place: Place) -> dict[str, str]:
     java = find_java().resolve()
     return {
         "JAVA_HOME": str(java.parent.parent),
-        "JAVA_TOOL_OPTIONS": FAST_START,
         JARS_VARIABLE: os.pathsep.join(str(jar) for jar in ensure("spark")),
         "SPARK_LOCAL_DIRS": str(place.scratch),
         "TMPDIR": str(place.scratch),

@@ -18,12 +18,12 @@ from tidegate.config.kafka import Compression
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
-from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.errors import RecordError, StreamError, TransientError
 from tidegate_processor.decode import Change
 from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.kafka_clients import librdkafka_settings
+from tidegate_processor.kafka_clients import librdkafka_settings, read_cursor
 from tidegate_processor.sinks.base import Capabilities, Receipt, Rejected
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
 from tidegate_processor.sinks.kafka_topics.encode import Encoder, Record
@@ -65,11 +65,7 @@ class KafkaTopicsSink:
         with _mapped("fence the lane's earlier writer"):
             self._producer.init_transactions(_CALL_SECONDS)
         self._consumer = Consumer(self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
-        with _mapped("read the lane's cursor"):
-            (committed,) = self._consumer.committed([TopicPartition(self._raw_topic, 0)], timeout=_CALL_SECONDS)
-            if committed.error:
-                raise KafkaException(committed.error)
-        return decode_cursor(committed.metadata) if committed.metadata else None
+        return read_cursor(self._consumer, self._raw_topic)
 
     def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
         events = written = 0
