@@ -1,0 +1,87 @@
+"""Frames to tables of changes. The kernel says where and how a body breaks its rules; the reference says what is wrong.
+
+Invariant: a body gives its changes or one DecodeError, the one that the reference gives; nothing partial escapes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.columns import layout
+from tidegate.columns.kernels import scan
+from tidegate.columns.layout import Verdict
+from tidegate.columns.plans import Section
+from tidegate.columns.text import SLACK
+from tidegate.contracts.frame import Frame
+from tidegate.errors import DecodeError
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.wire import U32
+from tidegate.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The wanted changes of a frame: tables as in `layout`, offsets into `body`."""
+
+    body: np.ndarray
+    """With SLACK bytes behind it, so that kernels may read words."""
+    section: Section
+    rows: np.ndarray
+    transactions: np.ndarray
+
+
+def scan_frame(
+    frame: Frame, after: Position, section: Section, wanted: np.ndarray, *, messages: bool = False
+) -> Changes:
+    """What lies above `after` and is wanted; `wanted[relation, operation]` is at least 0 for that."""
+    size = len(frame.body)
+    body = np.empty(size + SLACK, np.uint8)
+    body[:size] = np.frombuffer(frame.body, np.uint8)
+    start = _start(frame, after, messages)
+    transactions = np.empty((size // layout.SMALLEST_BEGIN + 2, layout.TRANSACTION_FIELDS), np.int64)
+    opened = frame.header.open_transaction
+    if opened is not None:
+        transactions[0] = opened.xid, _signed(opened.commit_lsn), opened.commit_time
+    others = np.empty((size // (layout.ENTRY_HEAD + 1) + 1, 2), np.int64)
+    room = min(frame.header.changes, size // layout.SMALLEST_ROW) + 1
+    while True:
+        rows = np.empty((room, layout.CHANGE_FIELDS), np.int64)
+        seen = np.full((len(section.ids), 2), layout.NONE, np.int64)
+        found = scan(body, section.ids, wanted, start, rows, transactions, others, seen)
+        verdict, at, kept, begun, noted = found
+        if verdict != Verdict.NO_ROOM:
+            break
+        room *= 2
+    for message, length in others[:noted].tolist():
+        decode_message(frame.body[message : message + length])
+    if verdict != Verdict.DONE:
+        raise _error(frame.body, Verdict(verdict), at)
+    return Changes(body, section, rows[:kept], transactions[:begun])
+
+
+def _start(frame: Frame, after: Position, messages: bool) -> np.ndarray:
+    opened = frame.header.open_transaction
+    ordinal = _signed(opened.next_ordinal) if opened else 0
+    numbers = (opened is not None, ordinal, _signed(after.commit_lsn), _signed(after.ordinal), messages)
+    return np.array(numbers, np.int64)
+
+
+def _signed(number: int) -> int:
+    return number if number < 2**63 else number - 2**64
+
+
+def _error(body: bytes, verdict: Verdict, at: int) -> DecodeError:
+    if verdict is Verdict.CUT_SHORT:
+        return DecodeError("an entry does not end inside the frame's body", offset=at, code="FRAME_BODY_TRUNCATED")
+    if verdict is Verdict.NO_TRANSACTION:
+        return DecodeError("a change outside a transaction", offset=at, code="DECODE_ORDER")
+    if verdict is Verdict.UNKNOWN_RELATION:
+        reason = "a change of a relation which the frame does not describe"
+        return DecodeError(reason, offset=at, code="RELATION_UNKNOWN")
+    (length,) = U32.unpack_from(body, at - layout.ENTRY_HEAD)
+    try:
+        decode_message(body[at : at + length])
+    except DecodeError as error:
+        reason, _, _ = error.message.rpartition(" (at byte ")
+        return DecodeError(reason, offset=at + error.offset, code=error.code, remedy=error.remedy)
+    return DecodeError("a message that only one of two decoders takes", offset=at, code="DECODE_DISPUTED")

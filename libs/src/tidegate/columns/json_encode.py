@@ -1,0 +1,240 @@
+"""Frames to JSON events at the speed of the machine: the processor's way from a raw frame to records for a producer.
+
+    encoder = FrameEncoder(EventSource("shop", "shopdb", system_id), route)
+    encoded = encoder.encode(frame, after=position)
+    for events in encoded.topics:
+        for key, value in events: …             # in commit order
+    for rejected in encoded.rejected: …          # one dead letter each
+
+Invariant: keys and values are byte for byte those of the reference, `tidegate_processor.encodings.json.JsonPlan`, and
+so is what is refused and why. A DecodeError leaves nothing behind; a RecordError concerns its change alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.columns import events, layout
+from tidegate.columns.envelopes import ROW_OPERATIONS, Envelope, EventSource, default_envelope
+from tidegate.columns.frames import Changes, scan_frame
+from tidegate.columns.kernels import arrange
+from tidegate.columns.layout import Refusal
+from tidegate.columns.plans import Plans, Route, Shape
+from tidegate.columns.text import SLACK
+from tidegate.contracts.frame import Frame
+from tidegate.errors import DecodeError, RecordError
+from tidegate.events import Operation
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import Begin
+from tidegate.position import BEGINNING, Position
+
+# Rows of common size become three times as large; what needs more asks for it.
+_EXPECTED_GROWTH = 4
+_SMALLEST_BUFFER = 1 << 14
+
+_KEYLESS_PARTITION, _ANY_PARTITION = 0, -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEvents:
+    """The events of one topic in commit order: places in `buffer`, as `layout` names them."""
+
+    topic: str
+    buffer: np.ndarray
+    places: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """Key and value of each."""
+        whole = memoryview(self.buffer.data)
+        for key, key_length, value, value_length, _ in self.places.tolist():
+            key_bytes = None if key_length < 0 else bytes(whole[key : key + key_length])
+            yield key_bytes, bytes(whole[value : value + value_length])
+
+    @property
+    def value_bytes(self) -> int:
+        return int(self.places[:, layout.VALUE_LENGTH].sum())
+
+    @property
+    def partitions(self) -> np.ndarray:
+        """0 for events without a key, so that they keep their order; -1 where the key decides."""
+        keyless = self.places[:, layout.KEY_LENGTH] < 0
+        return np.where(keyless, _KEYLESS_PARTITION, _ANY_PARTITION).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedChange:
+    """What a dead letter needs; `decode_message(raw)` is the change itself."""
+
+    error: RecordError
+    shape: Shape
+    operation: Operation
+    transaction: Begin
+    ordinal: int
+    lsn: Lsn
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFrame:
+    topics: tuple[TopicEvents, ...] = ()
+    rejected: tuple[RejectedChange, ...] = ()
+
+    @property
+    def events(self) -> int:
+        return sum(map(len, self.topics))
+
+
+class FrameEncoder:
+    """For one lane; keeps the plans of the relations it has seen. Not for two threads at once."""
+
+    def __init__(self, source: EventSource, route: Route, envelope: Envelope = default_envelope) -> None:
+        self._system_id = np.uint64(source.system_id)
+        self._plans = Plans(source, route, envelope)
+        self._shared = np.zeros(events.SHARED_BYTES, np.uint8)
+        self._numbers = np.zeros(events.NUMBERS, np.uint64)
+
+    def encode(self, frame: Frame, after: Position = BEGINNING) -> EncodedFrame:
+        """The events of a `wal` frame that is whole or re-joined, of what lies above `after` and has a route."""
+        section = self._plans.section(frame)
+        changes = scan_frame(frame, after, section, section.topics)
+        if not len(changes.rows):
+            return EncodedFrame()
+        order, rejected = self._routed(changes)
+        buffer, places, refused, counts = self._run(changes, order)
+        rejected += [_rejected(changes, row, _record_error(changes, row, code)) for row, code in refused]
+        return EncodedFrame(tuple(self._by_topic(buffer, places, counts)), tuple(rejected))
+
+    def _routed(self, changes: Changes) -> tuple[np.ndarray, list[RejectedChange]]:
+        plans, topics = self._plans, changes.section.topics
+        order = np.empty(len(changes.rows), np.int64)
+        arrange(changes.rows, topics, np.zeros(len(plans.topics) + 1, np.int64), order)
+        if not plans.refusals:
+            return order, []
+        of_row = topics[changes.rows[:, layout.RELATION], changes.rows[:, layout.OPERATION]]
+        unroutable = np.isin(of_row, list(plans.refusals))
+        rejected = [
+            _rejected(changes, row, plans.refusals[int(of_row[row])]) for row in np.flatnonzero(unroutable).tolist()
+        ]
+        return order[~unroutable[order]], rejected
+
+    def _run(
+        self, changes: Changes, order: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]], np.ndarray]:
+        plans, section = self._plans, changes.section
+        buffer = np.empty(_SMALLEST_BUFFER + _EXPECTED_GROWTH * len(changes.body), np.uint8)
+        places = np.empty((len(order), layout.EVENT_FIELDS), np.int64)
+        refused = np.empty((len(order), 2), np.int64)
+        values = np.empty((4, section.widest), np.int64)
+        scratch = np.empty(int(changes.rows[:, layout.LENGTH].max()) + SLACK, np.uint8)
+        counts = np.zeros(len(plans.topics), np.int64)
+        state = np.zeros(events.STATE_FIELDS, np.int64)
+        while True:
+            room = events.encode(
+                changes.body,
+                changes.rows,
+                order,
+                changes.transactions,
+                section.relations,
+                section.topics,
+                plans.columns.view,
+                plans.keys.view,
+                plans.steps.view,
+                plans.pieces.view,
+                self._system_id,
+                values,
+                scratch,
+                self._shared,
+                self._numbers,
+                buffer,
+                places,
+                refused,
+                counts,
+                state,
+            )
+            if room == 0:
+                break
+            larger = np.empty(2 * len(buffer) + room, np.uint8)
+            written = state[events.TO]
+            larger[:written] = buffer[:written]
+            buffer = larger
+        if state[events.FAILED]:
+            in_commit_order = np.sort(order)
+            if not np.array_equal(order, in_commit_order):  # the first that fails there is the one to be named
+                return self._run(changes, in_commit_order)
+            raise _decode_error(changes, int(order[state[events.NEXT]]), Refusal(state[events.FAILED]))
+        written, rejected = places[: state[events.EVENTS]], refused[: state[events.REFUSED]].tolist()
+        return buffer, written, rejected, counts
+
+    def _by_topic(self, buffer: np.ndarray, places: np.ndarray, counts: np.ndarray) -> Iterator[TopicEvents]:
+        at = 0
+        for topic in counts.nonzero()[0].tolist():
+            end = at + int(counts[topic])
+            yield TopicEvents(self._plans.topics[topic], buffer, places[at:end])
+            at = end
+
+
+def _rejected(changes: Changes, row: int, error: RecordError) -> RejectedChange:
+    fields = changes.rows[row].tolist()
+    xid, commit_lsn, commit_time = changes.transactions[fields[layout.TRANSACTION]].tolist()
+    at = fields[layout.MESSAGE]
+    return RejectedChange(
+        error,
+        changes.section.shapes[fields[layout.RELATION]],
+        ROW_OPERATIONS[fields[layout.OPERATION]],
+        Begin(_lsn(commit_lsn), commit_time, xid),
+        fields[layout.ORDINAL] % 2**64,
+        _lsn(fields[layout.LSN]),
+        changes.body[at : at + fields[layout.LENGTH]].tobytes(),
+    )
+
+
+def _lsn(bits: int) -> Lsn:
+    return Lsn(bits % 2**64)
+
+
+def _record_error(changes: Changes, row: int, code: int) -> RecordError:
+    relation = changes.section.shapes[changes.rows[row, layout.RELATION]].relation
+    name = f"{relation.schema}.{relation.name}"
+    match Refusal(code):
+        case Refusal.NOT_UTF8:
+            return RecordError(
+                f"a value in {name} that is not UTF-8",
+                code="VALUE_NOT_UTF8",
+                remedy="The database is SQL_ASCII, or holds text that is not of its encoding: mend it at the source.",
+            )
+        case Refusal.NOT_HEX:
+            return RecordError(
+                "a bytea value that is not in hex form",
+                code="VALUE_BYTEA_FORMAT",
+                remedy="The source session must pin bytea_output=hex: check that no pooler in between resets it.",
+            )
+        case Refusal.KEY_NOT_SENT:
+            return RecordError(
+                f"a key column of {name} was not sent",
+                code="KEY_NOT_SENT",
+                remedy="Update the server: recent minor releases send a TOASTed key with the old row.",
+            )
+        case _:
+            return RecordError(
+                f"a value in {name} in binary form",
+                code="VALUE_BINARY",
+                remedy="Set the reader's stream option binary to false and re-feed.",
+            )
+
+
+def _decode_error(changes: Changes, row: int, refusal: Refusal) -> DecodeError:
+    at = int(changes.rows[row, layout.MESSAGE])
+    match refusal:
+        case Refusal.ROW_WIDTH:
+            return DecodeError(
+                "a row with another number of columns than its relation", offset=at, code="DECODE_ROW_WIDTH"
+            )
+        case Refusal.INSERT_UNCHANGED:
+            reason = "a new row with values that were not sent"
+            return DecodeError(reason, offset=at, code="DECODE_INSERT_UNCHANGED")
+        case _:
+            return DecodeError("a commit time outside the years 1 to 9999", offset=at, code="DECODE_TIME_RANGE")
