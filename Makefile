@@ -1,7 +1,7 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint type generate test-alone ready
+.PHONY: help demo up down test check fmt lint type generate test-alone ready
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -14,6 +14,12 @@ help: ## Show this list
 
 demo: ready ## Run everything beside a shop that writes by itself, and watch (DEMO_SECONDS=30 ends it)
 	@$(BIN)/tidegate demo
+
+up: ready ## Run the fleet with an embedded Kafka and Redis; CONFIG=your-pipeline.yaml, or the demo's shop
+	@$(BIN)/tidegate up $(if $(CONFIG),--config $(CONFIG))
+
+down: ready ## Stop what `make up` or `make demo` runs elsewhere on this machine
+	@$(BIN)/tidegate down
 
 test: ready ## Run all tests; real servers are started for them
 	$(BIN)/pytest $(ARGS)

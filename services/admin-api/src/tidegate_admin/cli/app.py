@@ -76,6 +76,14 @@ def up(
 
 
 @app.command()
+def down(state: State = None) -> None:
+    """Stop what `tidegate up` or `tidegate demo` runs on this machine, in order, and wait until it has stopped."""
+    from tidegate_admin.cli.down import run
+
+    raise typer.Exit(run(state))
+
+
+@app.command()
 def demo(
     seconds: Annotated[
         str | None,

@@ -13,18 +13,23 @@ import fcntl
 import json
 import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TransientError
 from tidegate.stack.server import free_port
 
 STATE_VARIABLE = "TIDEGATE_STATE"
+END_SECONDS = 120.0
+"""A demo that is asked to stop still waits for what is on its way."""
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +55,45 @@ class Place:
     @contextmanager
     def held(self) -> Iterator[None]:
         self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with (self.root / "run.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with self._lock_file.open("a+") as lock:
+            if not _locked(lock):
                 raise ConfigError(
                     f"another tidegate runs in {self.root}",
                     code="STATE_IN_USE",
-                    remedy="Stop it, or name another directory with --state.",
-                ) from None
+                    remedy="Stop it with `tidegate down`, or name another directory with --state.",
+                )
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
             shutil.rmtree(self.scratch, ignore_errors=True)
             for folder in (self.logs, self.run, self.scratch):
                 folder.mkdir(exist_ok=True)
             yield
+
+    def holder(self) -> int | None:
+        """The process that holds this directory. The lock proves that it is there, so its number is not an old one."""
+        try:
+            with self._lock_file.open() as lock:
+                return None if _locked(lock) else int(lock.read())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def end(self, holder: int) -> None:
+        """It stops its services and servers in order, as on Ctrl-C."""
+        os.kill(holder, signal.SIGTERM)
+        deadline = time.monotonic() + END_SECONDS
+        while self.holder() == holder:
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"process {holder} has not stopped within {END_SECONDS:.0f} s",
+                    code="STOP_TOO_SLOW",
+                    remedy=f"Read the logs in {self.logs}, and ask again.",
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.root / "run.lock"
 
     def ports(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """A free port for each name: the one it had before, else the wanted one, else any."""
@@ -110,6 +141,14 @@ def shop_pipeline(place: Place, ports: Mapping[str, int], tables: Sequence[str],
         "admin": {"http": f"{local}:{ports['admin']}"},
         "log": {"format": "json"},
     }
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _read_ports(path: Path) -> dict[str, int]:
