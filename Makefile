@@ -1,7 +1,7 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test check fmt lint type generate test-alone ready
+.PHONY: bench help demo up down test check simulate fmt lint type generate test-alone ready
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,6 +28,12 @@ check: ready lint type ## What CI runs first: style, types, imports, house rules
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/house.py
 	$(BIN)/python tools/generate.py --check
+
+bench: ready ## Measure the whole way: events a second, latency, CPU, memory (QUICK=1: under a minute)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.pipeline
+
+simulate: ready ## Run the pipeline's code among simulated servers and faults (SEEDS=2000; ARGS=--teeth plants bugs)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.simulator --seeds $(or $(SEEDS),2000) $(ARGS)
 
 fmt: ready ## Format, and mend what can be mended
 	$(BIN)/ruff check --fix .

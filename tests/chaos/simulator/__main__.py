@@ -1,9 +1,9 @@
 """The simulator's command line: many seeds, one seed, or the planted bugs.
 
-    python -m chaos.simulator --seeds 2000          all of them, on both cores; exit 1 if any broke an invariant
-    python -m chaos.simulator --seed 17 -v          one, with its trace, shrunk if it fails
-    python -m chaos.simulator --seed 17 --keep NAME the shrunk run becomes a named regression
-    python -m chaos.simulator --teeth               how soon each planted bug is caught
+python -m chaos.simulator --seeds 2000          all of them, on both cores; exit 1 if any broke an invariant
+python -m chaos.simulator --seed 17 -v          one, with its trace, shrunk if it fails
+python -m chaos.simulator --seed 17 --keep NAME the shrunk run becomes a named regression
+python -m chaos.simulator --teeth               how soon each planted bug is caught
 """
 
 import argparse

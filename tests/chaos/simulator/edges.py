@@ -8,11 +8,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
-
 from chaos.simulator.clock import Pause
 from chaos.simulator.faults import broken_link
 from chaos.simulator.kafka import Outcome, Producer, TailConsumer
 from chaos.simulator.postgres import Walsender
+
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
 from tidegate_reader import raw_log
 from tidegate_reader.opening import Checked

@@ -8,6 +8,7 @@ from chaos.simulator.lane import KillPoint, Lane
 from chaos.simulator.postgres import Server
 from chaos.simulator.sink import CommitFault
 from chaos.simulator.world import World
+
 from tidegate.contracts.cursor import decode_cursor
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING
@@ -59,7 +60,7 @@ def _slot_recreated(world: World, dice: random.Random) -> bool:
         return False
     for transaction in list(world.server.open.values()):
         world.server.roll_back(transaction)
-    world.oracle.moved_floor = world.slot_created(world.config.source.slot.name).confirmed
+    world.slot_created(world.config.source.slot.name)
     return True
 
 
@@ -94,7 +95,7 @@ def _server_swapped(world: World, dice: random.Random) -> bool:
     old = world.server
     if old.slot is None or not world.has_begun:
         return False
-    here = Lsn(max(0x100_0000, old.wal_end + dice.randint(-20_000, 20_000)))
+    here = Lsn(max(0x100_0000, old.wal_end + dice.choice((-20_000, 0, 500, 20_000))))
     _replace_server(world, Server(old.system + 1, 1, here, old.database), here)
     return True
 
@@ -135,18 +136,12 @@ def _reader_zombie(world: World, dice: random.Random) -> bool:
     return True
 
 
-def _produce_lost(world: World, dice: random.Random) -> bool:
-    busy = [producer for producer in world.producers if producer.under_way]
-    if busy:
-        dice.choice(busy).lose()
-    return bool(busy)
+def _produce(fault: Fault) -> Callable[[World, random.Random], bool]:
+    def arm(world: World, dice: random.Random) -> bool:
+        world.next_produce = fault
+        return True
 
-
-def _answer_lost(world: World, dice: random.Random) -> bool:
-    busy = [producer for producer in world.producers if producer.under_way]
-    if busy:
-        dice.choice(busy).land(answered=False)
-    return bool(busy)
+    return arm
 
 
 def _produce_late(world: World, dice: random.Random) -> bool:
@@ -284,8 +279,8 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.READER_KILL: _reader_kill,
     Fault.READER_STOP: _reader_stop,
     Fault.READER_ZOMBIE: _reader_zombie,
-    Fault.PRODUCE_LOST: _produce_lost,
-    Fault.ANSWER_LOST: _answer_lost,
+    Fault.PRODUCE_LOST: _produce(Fault.PRODUCE_LOST),
+    Fault.ANSWER_LOST: _produce(Fault.ANSWER_LOST),
     Fault.PRODUCE_LATE: _produce_late,
     Fault.TOPIC_TRIMMED: _topic_trimmed,
     Fault.TOPIC_RECREATED: _topic_recreated,

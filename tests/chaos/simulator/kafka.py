@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aiokafka.errors import OffsetOutOfRangeError
-
 from chaos.simulator.clock import Pause
+
 from tidegate.contracts.frame import FrameHeader, decode_header
 from tidegate_processor.kafka_clients import RawTopicView
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from chaos.simulator.kafka import DataLoss, SparkSource
 from chaos.simulator.oracle import LaneLedger
 from chaos.simulator.sink import Sink, SinkServer
+
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl

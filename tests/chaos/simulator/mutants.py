@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from chaos.simulator import lane, reader, sink
+from chaos.simulator.kafka import Outcome
+
 import tidegate.events
 import tidegate_processor.commit
 import tidegate_processor.ingest
@@ -18,8 +21,6 @@ import tidegate_reader.keepalives
 import tidegate_reader.opening
 import tidegate_reader.resume
 import tidegate_reader.transactions
-from chaos.simulator import lane, reader, sink
-from chaos.simulator.kafka import Outcome
 from tidegate.lsn import Lsn
 from tidegate_reader.feedback import Levels
 
@@ -171,9 +172,10 @@ def _foreign_ack_believed() -> list[_Patch]:
     return [(tidegate_reader.gate.Gate, "acked", believes)]
 
 
-def _coverage_not_checked() -> list[_Patch]:
-    """What the server sends again is skipped, whether the raw topic still holds it or not."""
-    return [(tidegate_reader.resume, "_covers", lambda *_: True)]
+def _forwarded_start_not_noticed() -> list[_Patch]:
+    """What START_REPLICATION asked for is taken for where the server starts."""
+    start = property(lambda self: self.started or self.confirmed)
+    return [(tidegate_reader.resume.SlotStart, "lsn", start)]
 
 
 def _tampering(change: Callable[[list[Any]], list[Any]]) -> Callable[..., Any]:
@@ -213,5 +215,5 @@ MUTANTS: dict[str, Callable[[], list[_Patch]]] = {
     "no fence at the sink": _no_fence,
     "hole in seq ignored": _hole_ignored,
     "ack of another sink believed": _foreign_ack_believed,
-    "raw topic taken for complete": _coverage_not_checked,
+    "forwarded start not noticed": _forwarded_start_not_noticed,
 }

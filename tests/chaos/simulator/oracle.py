@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from chaos.simulator.kafka import RawTopic, Record
 from chaos.simulator.postgres import Change, Committed, Slot
 from chaos.simulator.sink import Batch
+
 from tidegate.contracts.ack import Ack
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import Position
@@ -122,7 +123,9 @@ class Oracle:
             ack = self._top.get(lane.name)
             if ack is None or ack.safe_lsn < flush:
                 has = format_lsn(ack.safe_lsn) if ack else "nothing"
-                raise Violation("I3", "confirmed beyond an ack", f"{format_lsn(flush)} confirmed, {lane.name} has {has}")
+                raise Violation(
+                    "I3", "confirmed beyond an ack", f"{format_lsn(flush)} confirmed, {lane.name} has {has}"
+                )
 
     def check(self, slot: Slot | None) -> None:
         """At every step."""

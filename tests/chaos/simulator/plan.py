@@ -11,7 +11,7 @@ from chaos.simulator.faults import RARE, Fault
 
 FEWEST_STEPS, MOST_STEPS = 200, 500
 _FAULT_ENABLED = 0.3
-_RARE_ENABLED = 0.3
+_RARE_ENABLED = 0.5
 _ACTIONS = {
     "load": 30,
     "send": 18,

@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from chaos.simulator.faults import broken_link, refused
+
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Begin, Commit, LogicalMessage, Relation

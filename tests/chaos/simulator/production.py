@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from chaos.simulator import edges
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
@@ -20,7 +21,6 @@ import tidegate_reader.opening
 import tidegate_reader.publisher
 import tidegate_reader.raw_log
 import tidegate_reader.resume
-from chaos.simulator import edges
 from tidegate.checkpoint.redis_store import read_acks
 from tidegate.config.pipeline import PipelineConfig
 

@@ -12,6 +12,7 @@ from chaos.simulator.clock import Pause, Signal
 from chaos.simulator.edges import Side, Stream
 from chaos.simulator.kafka import Outcome, Producer
 from chaos.simulator.oracle import Violation
+
 from tidegate.checkpoint.redis_store import read_acks
 from tidegate.errors import ExitCode, TidegateError, TransientError
 from tidegate_reader import opening
@@ -212,5 +213,3 @@ def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
             coroutine.send(None)
     except StopIteration as stop:
         return stop.value
-
-

@@ -25,7 +25,7 @@ def shrink(plan: Plan, name: str, most_runs: int = 600) -> Plan:
     while chunk >= _SMALLEST_CHUNK and budget[0] > 0:
         plan = _without_chunks(plan, chunk, fails, budget)
         chunk //= 2
-    return plan
+    return _without_enabled(plan, fails)
 
 
 def _without_faults(plan: Plan, fails, budget: list[int]) -> Plan:  # type: ignore[no-untyped-def]
@@ -33,6 +33,10 @@ def _without_faults(plan: Plan, fails, budget: list[int]) -> Plan:  # type: igno
         smaller = plan.without(frozenset((step.number,)))
         if budget[0] > 0 and fails(smaller):
             plan = smaller
+    return plan
+
+
+def _without_enabled(plan: Plan, fails) -> Plan:  # type: ignore[no-untyped-def]
     kept = {step.fault for step in plan.steps}
     fewer = replace(plan, faults=tuple(fault for fault in plan.faults if fault in kept))
     return fewer if fails(fewer) else plan

@@ -3,6 +3,7 @@
 import random
 
 from chaos.simulator.postgres import Change, Server, Transaction
+
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import (
     Column,
@@ -83,9 +84,7 @@ class Workload:
             token += b"x" * _BIG_BYTES
         self._row(transaction, self.tables[table], key, dice.choice((Insert, Update, Update, Delete)), token)
 
-    def _row(
-        self, transaction: Transaction, relation: Relation, key: int, kind: type[Message], token: bytes
-    ) -> None:
+    def _row(self, transaction: Transaction, relation: Relation, key: int, kind: type[Message], token: bytes) -> None:
         number = b"%d" % key
         rest = tuple(None for _ in relation.columns[2:])
         message: Message
@@ -122,5 +121,3 @@ def _relation(oid: int, name: str, columns: int) -> Relation:
     extra = tuple(Column(0, f"c{number}", _TEXT, -1) for number in range(2, columns))
     described = (Column(1, "id", _INT4, -1), Column(0, "note", _TEXT, -1), *extra)
     return Relation(oid, "public", name, ReplicaIdentity.DEFAULT, described)
-
-

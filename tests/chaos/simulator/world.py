@@ -19,6 +19,7 @@ from chaos.simulator.postgres import Server, Slot, Transaction, Walsender
 from chaos.simulator.production import configuration
 from chaos.simulator.reader import ReaderProcess
 from chaos.simulator.workload import Workload
+
 from tidegate.errors import ExitCode, TidegateError
 from tidegate.lsn import Lsn
 
@@ -49,6 +50,7 @@ class World:
         self.reader_lost: TidegateError | None = None
         self.slot_was_tampered = False
         self.is_healing = False
+        self.next_produce: Fault | None = None
         self.counts: Counter[str] = Counter()
         self._say = say
         self.acting: ReaderProcess | None = None
@@ -119,7 +121,14 @@ class World:
                 self.counts["abandoned produce lost"] += 1
                 break
             self.counts["abandoned produce landed"] += producer.is_abandoned
-            producer.land()
+            self._land(producer)
+
+    def _land(self, producer: Producer) -> None:
+        fault, self.next_produce = self.next_produce, None
+        if fault is Fault.PRODUCE_LOST:
+            producer.lose()
+        else:
+            producer.land(answered=fault is not Fault.ANSWER_LOST)
 
     def lane(self) -> None:
         lane = self.dice.choice(self.lanes)
@@ -154,7 +163,9 @@ class World:
 
     def slot_created(self, name: str) -> Slot:
         self._lineage_began = True
-        return self.server.create_slot(name)
+        slot = self.server.create_slot(name)
+        self.oracle.moved_floor = slot.confirmed
+        return slot
 
     @property
     def has_begun(self) -> bool:
@@ -216,8 +227,15 @@ class World:
         sender.flushed = flush
         slot = self.server.slot
         if slot is not None and flush > slot.confirmed:
+            self._check_history()
             self.oracle.confirmed(flush)
             self.server.confirm(flush)
+
+    def _check_history(self) -> None:
+        """What the raw topic holds of one server is no reason to confirm anything to another."""
+        newest = next((record.header.generation for record in reversed(self.topic.records) if record.is_valid), None)
+        if newest and (newest.system_identifier, newest.timeline) != (self.server.system, self.server.timeline):
+            raise Violation("I8", "confirmed to another history", f"{newest.system_identifier}/{newest.timeline}")
 
     def _abandon_producers(self) -> None:
         """Those of readers that are gone: what they sent is under way without anybody who waits for it."""
