@@ -1,0 +1,1 @@
+"""Figures that anyone can measure again. Timings never decide a test."""
