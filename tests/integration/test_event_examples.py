@@ -16,7 +16,7 @@ from tidegate.pgoutput.messages import Begin, Insert, Message, Relation, Type
 from tidegate_processor.encodings.envelope import EventContext
 from tidegate_processor.encodings.json import JsonPlan
 
-PAGE = Path(__file__).parents[4] / "docs/reference/event.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/event.md"
 EXAMPLE = re.compile(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 
 SETUP = """
