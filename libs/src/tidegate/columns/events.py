@@ -13,24 +13,21 @@ from tidegate.columns import layout
 from tidegate.columns.arrays import put_column
 from tidegate.columns.compiled import Word, inlined, kernel, signed, unsigned
 from tidegate.columns.identity import HASH_WORDS, ID_PREFIX, TIME_LENGTH, put_id_prefix, put_id_rest, put_time
-from tidegate.columns.kernels import locate_value
 from tidegate.columns.layout import Refusal, Slot
-from tidegate.columns.memory import address, be_i16, copy, put, put_word, word
+from tidegate.columns.memory import address, copy, put, put_word, word
 from tidegate.columns.text import put_decimal, put_lsn
+from tidegate.columns.tuples import KEY_ONLY, fill_holes, locate_tuples
 from tidegate.columns.values import put_bool, put_null
 from tidegate.pgoutput.messages import CASCADE, RESTART_IDENTITY
 
 _U = unsigned
 _KEY_NOT_SENT, _BINARY_VALUE = int(Refusal.KEY_NOT_SENT), int(Refusal.BINARY_VALUE)
-_ROW_WIDTH, _INSERT_UNCHANGED = int(Refusal.ROW_WIDTH), int(Refusal.INSERT_UNCHANGED)
 _TIME_RANGE = int(Refusal.TIME_RANGE)
 _ID, _ROW, _OLD, _UNCHANGED = int(Slot.ID), int(Slot.ROW), int(Slot.OLD), int(Slot.UNCHANGED)
 _CASCADE, _RESTART_IDENTITY = int(Slot.CASCADE), int(Slot.RESTART_IDENTITY)
 _COMMIT_LSN, _ORDINAL, _SEQUENCE = int(Slot.COMMIT_LSN), int(Slot.ORDINAL), int(Slot.SEQUENCE)
 _LSN, _COMMIT_TIME, _XID = int(Slot.LSN), int(Slot.COMMIT_TIME), int(Slot.XID)
 
-# A key-only old row says nothing of the other columns.
-_KEY_ONLY = ord("K")
 _OPEN, _CLOSE, _COMMA = ord("{"), ord("}"), ord(",")
 
 # What a byte of a value can grow to: a control character to an escape of six.
@@ -93,10 +90,10 @@ def encode(
         if change[layout.TRANSACTION] != entered:
             entered = change[layout.TRANSACTION]
             in_range = _enter(transaction, system_id, shared_at, numbers)
-        refusal = _shape(begin, change, relation, values)
+        refusal = locate_tuples(begin, change, relation, values)
         key_end = to
         if refusal == 0:
-            holes = _fill(change, relation, columns, values)
+            holes = fill_holes(change, relation, columns, values)
             key_refusal = row_refusal = old_refusal = 0
             if relation[layout.KEYS] and change[layout.OPERATION] != layout.TRUNCATE:
                 key_end = _put_key(to, change, relation, columns, keys, values, pieces_at, scratch_at)
@@ -148,44 +145,6 @@ def _enter(transaction: np.ndarray, system_id: Word, shared: int, numbers: np.nd
     numbers[_SEED] = put_id_prefix(shared, system_id, lsn, time, transaction[layout.XID], numbers)
     numbers[_LSN_LENGTH] = put_lsn(shared + _LSN_AT, _U(lsn)) - (shared + _LSN_AT)
     return put_time(shared + _TIME_AT, time)
-
-
-@inlined
-def _shape(begin: int, change: np.ndarray, relation: np.ndarray, values: np.ndarray) -> int:
-    """Locates both tuples' values; refuses what the reference refuses before it converts anything."""
-    width = relation[layout.COLUMNS]
-    for place, field in ((0, layout.NEW), (2, layout.OLD)):
-        if change[field] == layout.NONE or change[layout.OPERATION] == layout.TRUNCATE:
-            continue
-        at = begin + change[field]
-        if be_i16(at) != width:
-            return _ROW_WIDTH
-        at += 2
-        binary = unchanged = False
-        for column in range(width):
-            values[place, column], values[place + 1, column], at = locate_value(at)
-            binary |= values[place + 1, column] <= layout.BINARY
-            unchanged |= values[place + 1, column] == layout.UNCHANGED
-        if binary:
-            return _BINARY_VALUE
-        if unchanged and change[layout.OPERATION] == layout.INSERT:
-            return _INSERT_UNCHANGED
-    return 0
-
-
-@inlined
-def _fill(change: np.ndarray, relation: np.ndarray, columns: np.ndarray, values: np.ndarray) -> bool:
-    """An unchanged value is the old one, where the server sent the old one. Whether the new row had holes."""
-    if not change[layout.FLAGS] & layout.HAS_UNCHANGED or change[layout.NEW] == layout.NONE:
-        return False
-    holes = False
-    sent, key_only = change[layout.OLD] != layout.NONE, change[layout.OLD_KIND] == _KEY_ONLY
-    for place in range(relation[layout.COLUMNS]):
-        if values[1, place] == layout.UNCHANGED:
-            holes = True
-            if sent and (not key_only or columns[relation[layout.COLUMNS_FROM] + place, layout.IS_KEY]):
-                values[0, place], values[1, place] = values[2, place], values[3, place]
-    return holes
 
 
 @inlined
@@ -252,7 +211,7 @@ def _put_tuple(
     tuple_ = 2 if is_old else 0
     if change[layout.OLD if is_old else layout.NEW] == layout.NONE:
         return put_null(to)
-    key_only = is_old and change[layout.OLD_KIND] == _KEY_ONLY
+    key_only = is_old and change[layout.OLD_KIND] == KEY_ONLY
     begin = to
     for place in range(relation[layout.COLUMNS]):
         column = columns[relation[layout.COLUMNS_FROM] + place]

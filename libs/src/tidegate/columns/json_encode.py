@@ -16,17 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.columns import events, layout
-from tidegate.columns.envelopes import ROW_OPERATIONS, Envelope, EventSource, default_envelope
+from tidegate.columns.envelopes import Envelope, EventSource, default_envelope
 from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
-from tidegate.columns.plans import Plans, Route, Shape
+from tidegate.columns.plans import Plans, Route
+from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.columns.text import SLACK
 from tidegate.contracts.frame import Frame
-from tidegate.errors import DecodeError, RecordError
-from tidegate.events import Operation
-from tidegate.lsn import Lsn
-from tidegate.pgoutput.messages import Begin
 from tidegate.position import BEGINNING, Position
 
 # Rows of common size become three times as large; what needs more asks for it.
@@ -66,19 +63,6 @@ class TopicEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedChange:
-    """What a dead letter needs; `decode_message(raw)` is the change itself."""
-
-    error: RecordError
-    shape: Shape
-    operation: Operation
-    transaction: Begin
-    ordinal: int
-    lsn: Lsn
-    raw: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class EncodedFrame:
     topics: tuple[TopicEvents, ...] = ()
     rejected: tuple[RejectedChange, ...] = ()
@@ -103,10 +87,10 @@ class FrameEncoder:
         changes = scan_frame(frame, after, section, section.topics)
         if not len(changes.rows):
             return EncodedFrame()
-        order, rejected = self._routed(changes)
+        order, refusals = self._routed(changes)
         buffer, places, refused, counts = self._run(changes, order)
-        rejected += [_rejected(changes, row, _record_error(changes, row, code)) for row, code in refused]
-        return EncodedFrame(tuple(self._by_topic(buffer, places, counts)), tuple(rejected))
+        refusals += [rejected(changes, row, record_error(changes, row, code)) for row, code in refused]
+        return EncodedFrame(tuple(self._by_topic(buffer, places, counts)), tuple(refusals))
 
     def _routed(self, changes: Changes) -> tuple[np.ndarray, list[RejectedChange]]:
         plans, topics = self._plans, changes.section.topics
@@ -116,10 +100,10 @@ class FrameEncoder:
             return order, []
         of_row = topics[changes.rows[:, layout.RELATION], changes.rows[:, layout.OPERATION]]
         unroutable = np.isin(of_row, list(plans.refusals))
-        rejected = [
-            _rejected(changes, row, plans.refusals[int(of_row[row])]) for row in np.flatnonzero(unroutable).tolist()
+        refused = [
+            rejected(changes, row, plans.refusals[int(of_row[row])]) for row in np.flatnonzero(unroutable).tolist()
         ]
-        return order[~unroutable[order]], rejected
+        return order[~unroutable[order]], refused
 
     def _run(
         self, changes: Changes, order: np.ndarray
@@ -165,9 +149,9 @@ class FrameEncoder:
             in_commit_order = np.sort(order)
             if not np.array_equal(order, in_commit_order):  # the first that fails there is the one to be named
                 return self._run(changes, in_commit_order)
-            raise _decode_error(changes, int(order[state[events.NEXT]]), Refusal(state[events.FAILED]))
-        written, rejected = places[: state[events.EVENTS]], refused[: state[events.REFUSED]].tolist()
-        return buffer, written, rejected, counts
+            raise decode_error(changes, int(order[state[events.NEXT]]), Refusal(state[events.FAILED]))
+        written, unfit = places[: state[events.EVENTS]], refused[: state[events.REFUSED]].tolist()
+        return buffer, written, unfit, counts
 
     def _by_topic(self, buffer: np.ndarray, places: np.ndarray, counts: np.ndarray) -> Iterator[TopicEvents]:
         at = 0
@@ -175,66 +159,3 @@ class FrameEncoder:
             end = at + int(counts[topic])
             yield TopicEvents(self._plans.topics[topic], buffer, places[at:end])
             at = end
-
-
-def _rejected(changes: Changes, row: int, error: RecordError) -> RejectedChange:
-    fields = changes.rows[row].tolist()
-    xid, commit_lsn, commit_time = changes.transactions[fields[layout.TRANSACTION]].tolist()
-    at = fields[layout.MESSAGE]
-    return RejectedChange(
-        error,
-        changes.section.shapes[fields[layout.RELATION]],
-        ROW_OPERATIONS[fields[layout.OPERATION]],
-        Begin(_lsn(commit_lsn), commit_time, xid),
-        fields[layout.ORDINAL] % 2**64,
-        _lsn(fields[layout.LSN]),
-        changes.body[at : at + fields[layout.LENGTH]].tobytes(),
-    )
-
-
-def _lsn(bits: int) -> Lsn:
-    return Lsn(bits % 2**64)
-
-
-def _record_error(changes: Changes, row: int, code: int) -> RecordError:
-    relation = changes.section.shapes[changes.rows[row, layout.RELATION]].relation
-    name = f"{relation.schema}.{relation.name}"
-    match Refusal(code):
-        case Refusal.NOT_UTF8:
-            return RecordError(
-                f"a value in {name} that is not UTF-8",
-                code="VALUE_NOT_UTF8",
-                remedy="The database is SQL_ASCII, or holds text that is not of its encoding: mend it at the source.",
-            )
-        case Refusal.NOT_HEX:
-            return RecordError(
-                "a bytea value that is not in hex form",
-                code="VALUE_BYTEA_FORMAT",
-                remedy="The source session must pin bytea_output=hex: check that no pooler in between resets it.",
-            )
-        case Refusal.KEY_NOT_SENT:
-            return RecordError(
-                f"a key column of {name} was not sent",
-                code="KEY_NOT_SENT",
-                remedy="Update the server: recent minor releases send a TOASTed key with the old row.",
-            )
-        case _:
-            return RecordError(
-                f"a value in {name} in binary form",
-                code="VALUE_BINARY",
-                remedy="Set the reader's stream option binary to false and re-feed.",
-            )
-
-
-def _decode_error(changes: Changes, row: int, refusal: Refusal) -> DecodeError:
-    at = int(changes.rows[row, layout.MESSAGE])
-    match refusal:
-        case Refusal.ROW_WIDTH:
-            return DecodeError(
-                "a row with another number of columns than its relation", offset=at, code="DECODE_ROW_WIDTH"
-            )
-        case Refusal.INSERT_UNCHANGED:
-            reason = "a new row with values that were not sent"
-            return DecodeError(reason, offset=at, code="DECODE_INSERT_UNCHANGED")
-        case _:
-            return DecodeError("a commit time outside the years 1 to 9999", offset=at, code="DECODE_TIME_RANGE")

@@ -267,34 +267,3 @@ def arrange(changes: np.ndarray, topics: np.ndarray, starts: np.ndarray, order: 
         topic = topics[changes[row, layout.RELATION], changes[row, layout.OPERATION]]
         order[starts[topic]] = row
         starts[topic] += 1
-
-
-@kernel
-def locate(body: np.ndarray, changes: np.ndarray, field: int, at: np.ndarray, lengths: np.ndarray) -> int:
-    """Where each value stands, column by column, in the new or the old tuples of one relation's changes.
-
-    Returns the first change whose tuple has another number of columns, or NONE.
-    """
-    begin, columns = address(body), len(at)
-    for row in range(len(changes)):
-        if changes[row, field] == layout.NONE:
-            lengths[:, row] = layout.NULL
-            continue
-        place = begin + changes[row, field]
-        if be_i16(place) != columns:
-            return row
-        place += 2
-        for column in range(columns):
-            found, lengths[column, row], place = locate_value(place)
-            at[column, row] = found - begin
-    return layout.NONE
-
-
-@inlined
-def locate_value(place: int) -> tuple[int, int, int]:
-    """Where its bytes begin, their length or what there is instead, and where the next value stands."""
-    kind = byte(place)
-    if kind == _TEXT or kind == _BINARY:
-        length = be_i32(place + 1)
-        return place + 5, length if kind == _TEXT else layout.BINARY - length, place + 5 + length
-    return place, layout.NULL if kind == _NULL else layout.UNCHANGED, place + 1

@@ -1,0 +1,137 @@
+"""Frames to columns of text: every value as it was sent, NULL, or not sent; positions and ids beside them."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from kit.made_frames import SYSTEM_ID, frame_of, frames
+
+from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.envelopes import EventSource
+from tidegate.contracts.frame import Frame, SchemaRole, body_messages
+from tidegate.errors import DecodeError
+from tidegate.events import event_id
+from tidegate.lsn import Lsn
+from tidegate.pgoutput import decode_message
+from tidegate.pgoutput.messages import (
+    UNCHANGED,
+    Begin,
+    Binary,
+    Column,
+    Commit,
+    Delete,
+    Insert,
+    LogicalMessage,
+    OldKind,
+    Relation,
+    ReplicaIdentity,
+    Row,
+    Truncate,
+    Update,
+)
+from tidegate.position import BEGINNING
+
+DECODER = FrameDecoder(EventSource("p", "d", SYSTEM_ID))
+_Rows = dict[int, list[dict[str, Any]]]
+
+
+def reference(frame: Frame) -> _Rows:
+    """By relation what its columns must say; without the rows that hold binary values."""
+    relations = {r.relation_id: r for r in map(decode_message, _schema(frame)) if isinstance(r, Relation)}
+    opened = frame.header.open_transaction
+    begin = Begin(opened.commit_lsn, opened.commit_time, opened.xid) if opened else None
+    ordinal = opened.next_ordinal if opened else 0
+    found: _Rows = {}
+    for lsn, raw in body_messages(frame):
+        message = decode_message(raw)
+        if isinstance(message, Begin | Commit):
+            begin, ordinal = (message, 0) if isinstance(message, Begin) else (None, 0)
+        elif isinstance(message, Insert | Update | Delete | Truncate | LogicalMessage):
+            if begin is None:
+                raise DecodeError("outside")
+            listed = getattr(message, "relation_ids", None) or (getattr(message, "relation_id", None),)
+            for each in listed if not isinstance(message, LogicalMessage) else ():
+                if each is None or (begin.commit_lsn, ordinal) <= BEGINNING:
+                    continue
+                sides = _sides(message, relations[each])
+                if not any(isinstance(value, Binary) for side in sides for value in side or ()):
+                    sub = listed.index(each) if isinstance(message, Truncate) else 0
+                    head = (int(lsn), begin.commit_lsn, ordinal, begin.xid, begin.commit_time, sub)
+                    found.setdefault(each, []).append({"head": head, "new": sides[0], "old": sides[1]})
+            ordinal += 1
+    return found
+
+
+def _schema(frame: Frame) -> list[bytes]:
+    return [entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT]
+
+
+def _sides(message: Any, relation: Relation) -> tuple[Row | None, Row | None]:
+    new, old = getattr(message, "new", None), getattr(message, "old", None)
+    width = len(relation.columns)
+    if any(row is not None and len(row) != width for row in (new, old)):
+        raise DecodeError("width")
+    binary = any(isinstance(value, Binary) for value in (*(new or ()), *(old or ())))
+    if isinstance(message, Insert) and UNCHANGED in new and not binary:
+        raise DecodeError("unchanged")
+    if old is not None and message.old_kind is OldKind.KEY and not binary:
+        flags = [column.is_key for column in relation.columns]
+        old = tuple(value if key else UNCHANGED for value, key in zip(old, flags, strict=True))
+    if new is not None and old is not None:
+        new = tuple(o if n is UNCHANGED else n for n, o in zip(new, old, strict=True))
+    return new, old
+
+
+def decoded(frame: Frame) -> _Rows:
+    found: _Rows = {}
+    for batch in DECODER.decode(frame):
+        columns, count = batch.rows.to_pydict(), batch.rows.num_rows
+        width = len(batch.shape.relation.columns)
+        first = batch.rows.num_columns - 2 * width
+        values = batch.rows.columns[first:]
+        masks = [batch.unsent.get(first + at) for at in range(2 * width)]
+        batch.rows.validate(full=True)
+        for row in range(count):
+            cells = [
+                UNCHANGED if mask is not None and mask[row].as_py() else array[row].as_py()
+                for array, mask in zip(values, masks, strict=True)
+            ]
+            op = chr(columns["op"][row])
+            head = tuple(columns[name][row] for name in ("lsn", "commit_lsn", "ordinal", "xid", "commit_time"))
+            sides = {"new": tuple(cells[:width]) if op in "cu" else None}
+            sides["old"] = tuple(cells[width:]) if columns["old_kind"][row] else None
+            found.setdefault(batch.shape.relation.relation_id, []).append(
+                {"head": head, "id": str(UUID(bytes=columns["id"][row])), **sides}
+            )
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(frames())
+def test_columns_say_what_was_sent(frame: Frame) -> None:
+    try:
+        expected = reference(frame)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            DECODER.decode(frame)
+        return
+    for rows in expected.values():
+        for row in rows:
+            *head, sub = row["head"]
+            _, commit_lsn, ordinal, xid, time = head
+            row["head"] = tuple(head)
+            row["id"] = event_id(
+                system_id=SYSTEM_ID, commit_lsn=commit_lsn, xid=xid, commit_time=time, ordinal=ordinal, sub=sub
+            )
+    assert expected == decoded(frame)
+
+
+def test_a_value_of_binary_form_refuses_its_row_alone() -> None:
+    relation = Relation(5, "public", "t", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1),))
+    frame = frame_of([relation], [Begin(Lsn(9), 5, 7), Insert(5, (Binary(b"1"),)), Insert(5, (b"2",))])
+
+    (batch,) = DECODER.decode(frame)
+
+    assert batch.rows.column("new.id").to_pylist() == [b"2"]
+    assert [(each.error.code, each.ordinal) for each in batch.rejected] == [("VALUE_BINARY", 0)]

@@ -1,0 +1,126 @@
+"""What kernels promise beside being right: compiled once, cached by source and processor, bounded in memory."""
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kit.made_frames import SYSTEM_ID, TEXTS, frame_of
+
+from tidegate.columns import compiled, events, gather, kernels, warm
+from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.envelopes import EventSource
+from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
+from tidegate.contracts.frame import Frame
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import (
+    Begin,
+    Column,
+    Commit,
+    Insert,
+    LogicalMessage,
+    Origin,
+    Relation,
+    ReplicaIdentity,
+    Truncate,
+)
+
+SOURCE = EventSource("shop", "shopdb", SYSTEM_ID)
+ORDERS = Relation(5, "public", "orders", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1), Column(0, "note", 25, -1)))
+KERNELS: list[Any] = [kernels.scan, kernels.arrange, events.encode, gather.measure, gather.fill, gather.identify]
+
+
+def _encode(frame: Frame) -> EncodedFrame:
+    return FrameEncoder(SOURCE, lambda schema, table, _: f"{schema}.{table}").encode(frame)
+
+
+def _transaction(*rows: Any) -> Frame:
+    return frame_of([ORDERS], [Begin(Lsn(9), 5, 7), *rows, Commit(Lsn(9), Lsn(9), 5)])
+
+
+def test_after_warming_nothing_is_compiled_any_more() -> None:
+    warm()
+    before = [list(kernel.signatures) for kernel in KERNELS]
+    assert [len(signatures) for signatures in before] == [1] * len(KERNELS)
+
+    for text in TEXTS:
+        _encode(_transaction(Insert(5, (b"1", text)), Truncate((5,), 1), Origin(Lsn(1), "x")))
+    _encode(_transaction())
+    FrameDecoder(SOURCE).decode(_transaction(Insert(5, (b"1", None)), LogicalMessage(1, Lsn(1), "p", b"c")))
+
+    assert before == [list(kernel.signatures) for kernel in KERNELS]
+
+
+def test_the_cache_depends_on_every_source_of_the_package() -> None:
+    sources = sorted(Path(compiled.__file__).parent.glob("*.py"))
+    digest = compiled.hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=8).hexdigest()
+
+    assert compiled.cache_folder().name == digest
+
+
+def _hits(environment: dict[str, str]) -> str:
+    """Of a kernel asked for by a process of its own."""
+    program = (
+        "import numpy as np; from tidegate.columns.kernels import arrange as a;"
+        "z = lambda *shape: np.zeros(shape, np.int64); a(z(1, 11), z(1, 4), z(2), z(1));"
+        "print(sum(a.stats.cache_hits.values()), sum(a.stats.cache_misses.values()))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=True, timeout=100
+    )
+    return done.stdout.strip()
+
+
+def test_a_cache_made_for_a_named_processor_is_found_by_that_name_alone(tmp_path: Path) -> None:
+    generic = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
+
+    assert [_hits(generic), _hits(generic)] == ["0 1", "1 0"]
+    assert _hits(generic | {"NUMBA_CPU_NAME": "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a53"}) == "0 1"
+
+
+@pytest.mark.parametrize(
+    "text", [b"\x01" * 250_000, b"\xff" * 250_000, b'"' * 250_000, b"{" * 250_000, b"\\" * 250_000]
+)
+@pytest.mark.parametrize("type_oid", [25, 17, 3802, 1009, 1700])
+def test_a_hostile_value_costs_bounded_memory(text: bytes, type_oid: int) -> None:
+    columns = (Column(1, "id", 23, -1), Column(0, "note", type_oid, -1))
+    relation = replace(ORDERS, columns=columns)
+    frame = frame_of([relation], [Begin(Lsn(9), 5, 7), Insert(5, (b"1", text))])
+    warm()
+    tracemalloc.start()
+    try:
+        encoded = _encode(frame)
+        held = sum(int(each.value_bytes) for each in encoded.topics)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    # Addresses, not pages: a buffer for the worst case is reserved, and touched only as far as it is written.
+    assert peak < 40 * len(text)
+    assert held < 6.1 * len(text)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Truncate((5,) * 30_000, 0), Origin(Lsn(1), "x" * 100_000), LogicalMessage(1, Lsn(1), "é" * 50_000, b"x" * 50_000)],
+    ids=["truncate", "origin", "message"],
+)
+def test_large_messages_of_other_kinds_pass(message: Any) -> None:
+    encoded = _encode(_transaction(message, Insert(5, (b"1", None))))
+
+    assert encoded.events == 1 + 30_000 * isinstance(message, Truncate)
+
+
+def test_what_does_not_fit_the_expected_buffer_makes_it_grow() -> None:
+    rows = [Insert(5, (b"%d" % at, b"\x01" * 300)) for at in range(3_000)]
+
+    (encoded,) = _encode(_transaction(*rows)).topics
+
+    notes = {value.count(b"\\u0001") for _, value in encoded}
+    assert (len(encoded), notes) == (3_000, {300})
+    assert np.all(encoded.partitions == -1)
