@@ -25,7 +25,7 @@ MADE_AGAIN = RawTopicView("made again", 0, 1000)
 
 
 def deliver(sink: MemorySink, config: SinkConfig = SINK) -> Delivery:
-    return Delivery("shop", config, sink, raw=RAW, acked=lambda _: None, config_epoch="c1", incarnation=1)
+    return Delivery("shop", config, sink, look=lambda: RAW, acked=lambda _: None, config_epoch="c1", incarnation=1)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
@@ -283,4 +283,4 @@ def test_snapshot_frames_are_not_passed_over() -> None:
 
 
 def late_delivery(sink: MemorySink, *, acked: Ack | None, raw: RawTopicView = MADE_AGAIN) -> Delivery:
-    return Delivery("shop", SINK, sink, raw=raw, acked=lambda _: acked, config_epoch="c1", incarnation=2)
+    return Delivery("shop", SINK, sink, look=lambda: raw, acked=lambda _: acked, config_epoch="c1", incarnation=2)

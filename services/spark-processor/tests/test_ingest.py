@@ -7,7 +7,7 @@ from kit.frames import GENERATION, RawLog, row
 
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.generation import Generation
-from tidegate.errors import DecodeError, StreamError
+from tidegate.errors import DecodeError, StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.position import Position
 from tidegate_processor.ingest import Ingest
@@ -37,30 +37,30 @@ def test_frames_of_one_epoch_are_taken_in_order() -> None:
     log = RawLog()
     frames = [log.epoch(), log.transaction(row(1)), log.tick(), log.transaction(row(2))]
 
-    assert taken(Ingest(None, "topic"), frames) == [0, 1, 2, 3]
+    assert taken(Ingest(None, "topic", lambda: "topic"), frames) == [0, 1, 2, 3]
 
 
 def test_what_lies_below_the_cursor_was_seen() -> None:
     log = RawLog()
     frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
 
-    assert taken(Ingest(cursor(log, 2, seq=1), "topic"), frames) == [2]
+    assert taken(Ingest(cursor(log, 2, seq=1), "topic", lambda: "topic"), frames) == [2]
 
 
-def test_a_log_that_begins_behind_the_cursor_is_lost() -> None:
+def test_an_offset_that_was_skipped_makes_the_lane_look_again() -> None:
     log = RawLog()
     frames = [log.epoch(), log.transaction(row(1)), log.transaction(row(2))]
 
-    with pytest.raises(StreamError) as raised:
-        taken(Ingest(cursor(log, 1, seq=0), "topic"), frames[2:], start=2)
+    with pytest.raises(TransientError) as raised:
+        taken(Ingest(cursor(log, 1, seq=0), "topic", lambda: "topic"), frames[2:], start=2)
 
-    assert raised.value.code == "RAW_TOPIC_TRIMMED"
+    assert raised.value.code == "RAW_OFFSET_SKIPPED"
 
 
 def test_left_overs_of_an_older_epoch_are_void() -> None:
     old, new = RawLog(), RawLog()
     frames = [old.epoch(1), old.transaction(row(1)), new.epoch(2), old.transaction(row(2)), new.transaction(row(2))]
-    ingest = Ingest(None, "topic")
+    ingest = Ingest(None, "topic", lambda: "topic")
 
     assert taken(ingest, frames) == [0, 1, 2, 4]
     assert ingest.void_frames == 1
@@ -70,7 +70,7 @@ def test_an_epoch_frame_that_is_not_above_the_current_one_is_void() -> None:
     first, second = RawLog(), RawLog()
     frames = [first.epoch(2), second.epoch(2), first.transaction(row(1))]
 
-    assert taken(Ingest(None, "topic"), frames) == [0, 2]
+    assert taken(Ingest(None, "topic", lambda: "topic"), frames) == [0, 2]
 
 
 def test_two_readers_with_one_number_are_told_apart_by_their_nonce() -> None:
@@ -80,7 +80,7 @@ def test_two_readers_with_one_number_are_told_apart_by_their_nonce() -> None:
     second._nonce = bytes(15) + b"\xff"
     foreign = second.transaction(row(9))
 
-    assert taken(Ingest(None, "topic"), [opening, foreign, first.transaction(row(1))]) == [0, 2]
+    assert taken(Ingest(None, "topic", lambda: "topic"), [opening, foreign, first.transaction(row(1))]) == [0, 2]
 
 
 def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
@@ -88,7 +88,7 @@ def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
     frames = [log.epoch(), log.transaction(row(1))]
     log.transaction(row(2))  # lost on its way
     frames += [log.transaction(row(3)), log.transaction(row(4))]
-    ingest = Ingest(None, "topic")
+    ingest = Ingest(None, "topic", lambda: "topic")
 
     assert taken(ingest, frames) == [0, 1]
     assert ingest.hole_at == 2
@@ -106,7 +106,7 @@ def test_a_new_generation_ends_the_lane() -> None:
     frames = [log.epoch(1), recreated.epoch(2)]
 
     with pytest.raises(StreamError) as raised:
-        taken(Ingest(None, "topic"), frames)
+        taken(Ingest(None, "topic", lambda: "topic"), frames)
 
     assert raised.value.code == "GENERATION_CHANGED"
 
@@ -117,7 +117,7 @@ def test_a_damaged_frame_ends_the_lane() -> None:
     damaged[40] ^= 1
 
     with pytest.raises(DecodeError):
-        taken(Ingest(None, "topic"), [bytes(damaged)])
+        taken(Ingest(None, "topic", lambda: "topic"), [bytes(damaged)])
 
 
 @given(st.lists(st.sampled_from(["transaction", "tick", "epoch", "zombie", "lost"]), max_size=40), st.integers(0, 40))
@@ -137,9 +137,9 @@ def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str
             log.transaction(row(1))
         else:
             frames.append(log.tick() if step == "tick" else log.transaction(row(1)))
-    whole = taken(Ingest(None, "topic"), frames)
+    whole = taken(Ingest(None, "topic", lambda: "topic"), frames)
 
-    first = Ingest(None, "topic")
+    first = Ingest(None, "topic", lambda: "topic")
     done = taken(first, frames[:stop_at])
     if not done:
         return
@@ -156,13 +156,13 @@ def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str
         incarnation=1,
     )
 
-    assert whole == done + taken(Ingest(resumed, "topic"), frames)
+    assert whole == done + taken(Ingest(resumed, "topic", lambda: "topic"), frames)
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_refused_cleanly(value: bytes) -> None:
     with pytest.raises(DecodeError):
-        taken(Ingest(None, "topic"), [value])
+        taken(Ingest(None, "topic", lambda: "topic"), [value])
 
 
 def test_another_generation_is_told_even_when_its_epoch_is_lower() -> None:
@@ -171,7 +171,7 @@ def test_another_generation_is_told_even_when_its_epoch_is_lower() -> None:
     frames = [log.epoch(7), log.transaction(row(1)), recreated.epoch(1)]
 
     with pytest.raises(StreamError) as raised:
-        taken(Ingest(None, "topic"), frames)
+        taken(Ingest(None, "topic", lambda: "topic"), frames)
 
     assert raised.value.code == "GENERATION_CHANGED"
 
@@ -181,7 +181,7 @@ def test_parts_are_joined_under_the_offset_of_the_last() -> None:
     log.epoch()
     log.in_parts(row(1, "long " * 50), parts=3)
 
-    assert taken(Ingest(None, "topic"), log.frames) == [0, 3, 4]
+    assert taken(Ingest(None, "topic", lambda: "topic"), log.frames) == [0, 3, 4]
 
 
 def test_parts_of_an_epoch_that_ended_between_them_are_void() -> None:
@@ -190,7 +190,7 @@ def test_parts_of_an_epoch_that_ended_between_them_are_void() -> None:
     log.in_parts(row(1, "long " * 50), parts=3)
     frames = [*log.frames[:3], after.epoch(2), after.transaction(row(1))]
 
-    assert taken(Ingest(None, "topic"), frames) == [0, 3, 4]
+    assert taken(Ingest(None, "topic", lambda: "topic"), frames) == [0, 3, 4]
 
 
 def test_a_log_that_begins_inside_parts_is_read_from_behind_them() -> None:
@@ -198,7 +198,7 @@ def test_a_log_that_begins_inside_parts_is_read_from_behind_them() -> None:
     log.epoch()
     log.in_parts(row(1, "long " * 50), parts=3)
 
-    assert taken(Ingest(None, "topic"), log.frames[2:], start=2) == [4]
+    assert taken(Ingest(None, "topic", lambda: "topic"), log.frames[2:], start=2) == [4]
 
 
 def test_a_whole_frame_between_parts_is_not_what_a_reader_writes() -> None:
@@ -211,7 +211,7 @@ def test_a_whole_frame_between_parts_is_not_what_a_reader_writes() -> None:
     other.transaction(row(2))
 
     with pytest.raises(StreamError) as raised:
-        taken(Ingest(None, "topic"), [*log.frames[:2], other.frames[2]])
+        taken(Ingest(None, "topic", lambda: "topic"), [*log.frames[:2], other.frames[2]])
 
     assert raised.value.code == "PARTS_OUT_OF_ORDER"
 
@@ -225,9 +225,35 @@ def test_a_void_frame_at_the_trimmed_beginning_holds_nobody_up() -> None:
     new._epoch_offset = 2
     log += [old.transaction(row(9)), new.transaction(row(1)), new.transaction(row(2))]
 
-    assert taken(Ingest(None, "topic"), log[3:], start=3) == [3, 4, 5]
+    assert taken(Ingest(None, "topic", lambda: "topic"), log[3:], start=3) == [3, 4, 5]
+
+
+def test_a_lane_without_a_past_does_not_believe_an_epoch_it_should_have_seen_begin() -> None:
+    """Late frames of the topic that was there before, under its old offsets."""
+    old, new = RawLog(topic_id="before"), RawLog()
+    old.epoch(1)
+    old._epoch_offset = 40
+    log = [old.transaction(row(9)), new.epoch(1), new.transaction(row(1))]
+
+    assert taken(Ingest(None, "topic", lambda: "topic"), log) == [1, 2]
+
+
+def test_an_epoch_frame_for_another_topic_is_void_if_the_topic_is_still_ours() -> None:
+    stale, log = RawLog(topic_id="before"), RawLog()
+    frames = [stale.epoch(1), log.epoch(2), log.transaction(row(1))]
+
+    assert taken(Ingest(None, "topic", lambda: "topic"), frames) == [1, 2]
+
+
+def test_a_topic_made_again_under_a_lane_makes_it_start_anew() -> None:
+    log = RawLog(topic_id="made again")
+
+    with pytest.raises(TransientError) as raised:
+        taken(Ingest(None, "topic", lambda: "made again"), [log.epoch(1)])
+
+    assert raised.value.code == "RAW_TOPIC_RECREATED"
 
 
 def test_a_record_without_a_value_is_no_frame() -> None:
     with pytest.raises(DecodeError):
-        list(Ingest(None, "topic").feed(0, None))
+        list(Ingest(None, "topic", lambda: "topic").feed(0, None))

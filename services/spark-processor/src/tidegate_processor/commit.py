@@ -20,7 +20,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import FrameAddress
 from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.frame import FrameKind
-from tidegate.errors import StreamError
+from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.clock import from_postgres, unix_microseconds
@@ -57,12 +57,12 @@ class Delivery:
         config: SinkConfig,
         sink: Sink,
         *,
-        raw: RawTopicView,
+        look: Callable[[], RawTopicView],
         acked: Callable[[str], Ack | None],
         config_epoch: str,
         incarnation: int,
     ) -> None:
-        """`acked` tells what this sink has acked in a generation."""
+        """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
@@ -70,11 +70,11 @@ class Delivery:
         self._acked = acked
         self._config_epoch = config_epoch
         self._incarnation = incarnation
-        cursor = sink.open()
+        raw, cursor = look(), sink.open()
         self.position: Position = cursor.position if cursor else BEGINNING
         self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
         _check_reach(cursor, raw)
-        self.ingest = Ingest(cursor, raw.id)
+        self.ingest = Ingest(cursor, raw.id, lambda: look().id)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
@@ -82,7 +82,8 @@ class Delivery:
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
         self._hole_since: float | None = None
-        self._has_cursor = cursor is not None
+        self.has_cursor = cursor is not None
+        self._committed_offset = cursor.next_offset if cursor else 0
 
     @property
     def raw_offset(self) -> int:
@@ -96,19 +97,29 @@ class Delivery:
                     self.commit()
         self._watch_hole()
 
-    def commit(self) -> None:
-        """After this, everything taken so far is durable, and may be acked."""
+    def commit(self, *, at_the_end: bool = False) -> None:
+        """After this, everything taken so far is durable, and may be acked.
+
+        `at_the_end` of an input the cursor is committed whatever there was: the next one may be another worker's.
+        """
         idle_long = time.monotonic() - self._last_commit > _IDLE_COMMIT_SECONDS
-        is_due = idle_long or not self._has_cursor  # the first one says where the lane has begun
-        if self._uncommitted_events or (is_due and self.ingest.generation):
-            self._sink.commit(self._cursor())
-            self._has_cursor = True
+        is_due = idle_long or at_the_end or not self.has_cursor  # the first one says where the lane has begun
+        if self._uncommitted_events or (is_due and self._has_moved()):
+            cursor = self._cursor()
+            self._sink.commit(cursor)
+            self.has_cursor, self._committed_offset = True, cursor.next_offset
             self._last_commit = time.monotonic()
         now = unix_microseconds()
         counters = self.counters
         counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted_commit_times]
         self._uncommitted_events = self._uncommitted_bytes = 0
         self._uncommitted_commit_times.clear()
+
+    def _has_moved(self) -> bool:
+        return self.counters.frames > 0 and self._next_offset() > self._committed_offset
+
+    def _next_offset(self) -> int:
+        return max(self.ingest.resume_offset or 0, self._taken_offset + 1)
 
     def ack(self) -> Ack | None:
         """Of what is committed; only to be asked for right after `commit`."""
@@ -138,7 +149,7 @@ class Delivery:
 
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header
-        if not self._has_cursor and self.counters.frames == 0:
+        if not self.has_cursor and self.counters.frames == 0:
             self._check_no_past(header.generation.id)
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._check_no_gap(header.generation.id, taken.epoch.start_lsn)
@@ -163,14 +174,27 @@ class Delivery:
         self._taken_offset, self._taken_seq = taken.offset, header.seq
 
     def _check_no_past(self, generation: str) -> None:
-        """A missing cursor is never guessed: what has acked has had one."""
-        if self._acked(generation) is not None:
-            raise StreamError(
-                f"sink {self._config.name} has acked in this generation, but its cursor is gone",
-                code="CURSOR_MISSING",
-                remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
-                "again: accept that by giving the sink a new name, or restore the group's offset.",
+        """A missing cursor is never guessed: what has acked has had one. Kafka forgets it with a topic that is deleted:
+        then the ack stands for it, and what lay between the two is sent twice."""
+        acked = self._acked(generation)
+        if acked is None:
+            return
+        if acked.topic_id != self.ingest.topic_id:
+            self.position, self.safe_lsn = acked.position, acked.safe_lsn
+            return
+        self._sink.close()
+        if self._sink.open() is not None:
+            raise TransientError(
+                "another incarnation of this lane was at work",
+                code="LANE_OVERTAKEN",
+                remedy="Nothing: the lane starts anew at the cursor that is there now.",
             )
+        raise StreamError(
+            f"sink {self._config.name} has acked in this generation, but its cursor is gone",
+            code="CURSOR_MISSING",
+            remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
+            "again: accept that by giving the sink a new name, or restore the group's offset.",
+        )
 
     def _check_no_gap(self, generation: str, start: Lsn) -> None:
         """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
@@ -225,7 +249,7 @@ class Delivery:
             epoch=self.ingest.epoch,
             epoch_nonce=self.ingest.epoch_nonce.hex(),
             seq=self._taken_seq,
-            next_offset=self._taken_offset + 1,
+            next_offset=self._next_offset(),
             position=self.position,
             safe_lsn=self.safe_lsn,
             config_epoch=self._config_epoch,

@@ -114,7 +114,7 @@ class Stage:
                 self._obey()
                 control_at = now + _CONTROL_SECONDS
             if self._state is not State.DRAINED:
-                delivery.commit()
+                delivery.commit(at_the_end=ended or self._state is State.DRAINING)
                 self._link.acknowledge(delivery.ack())
             if self._state is State.DRAINING:
                 self._state = State.DRAINED
@@ -131,7 +131,7 @@ class Stage:
                 settings.config.pipeline,
                 config,
                 make_sink(settings.config, config),
-                raw=look_at(settings.config.kafka, settings.config.raw_topic.name),
+                look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
@@ -180,7 +180,8 @@ class Stage:
 
 def _is_old(delivery: Delivery, offset: int) -> bool:
     """Kept from an earlier batch, and another worker has served batches since."""
-    return delivery.ingest.next_offset is not None and offset > delivery.ingest.next_offset
+    expected = delivery.ingest.next_offset
+    return not delivery.has_cursor or (expected is not None and offset > expected)
 
 
 _held_stages: list[Stage] = []

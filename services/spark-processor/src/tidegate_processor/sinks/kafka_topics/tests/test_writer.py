@@ -48,7 +48,7 @@ def start(config: PipelineConfig, opened: list[Delivery], incarnation: int = 1) 
         config.pipeline,
         sink,
         KafkaTopicsSink(config, sink),
-        raw=RawTopicView("topic", 0, 1000),
+        look=lambda: RawTopicView("topic", 0, 1000),
         acked=lambda _: None,
         config_epoch="c",
         incarnation=incarnation,
