@@ -1,0 +1,182 @@
+"""The codec alone, on one core: what a row of ten columns and 220 bytes costs from frame to events and to columns.
+
+Frames are made in memory, decoded from their bytes and judged outside the clock; the reference is measured in the same
+run, so that its ratio to the kernels holds on a busy machine too. A contestant that gives another number of events, or
+other bytes, has no speed and fails.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kit.made_frames import frame_of
+
+from bench.figures import QUICK, Figure, report
+from tidegate.columns import warm
+from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.envelopes import EventSource
+from tidegate.columns.json_encode import FrameEncoder
+from tidegate.contracts.frame import Frame
+from tidegate.events import Operation
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import Begin, Column, Commit, Insert, Message, Relation, ReplicaIdentity
+from tidegate.position import BEGINNING
+from tidegate_processor.decode import decode_changes
+from tidegate_processor.encodings.envelope import EventContext
+from tidegate_processor.encodings.json import JsonPlan
+
+ROUNDS = 5 if QUICK else 15
+# 256 KiB, as the reader closes a frame.
+FRAME_ROWS = 1_200
+SIZES = (10, 1_000, 100_000) if QUICK else (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+TABLES = 1_000
+SMALLEST_ROUND_ROWS = 20_000
+
+COLUMNS = {
+    "id": 20, "customer": 23, "price": 1700, "weight": 701, "paid": 16,
+    "created": 1184, "day": 1082, "name": 1043, "note": 25, "ref": 2950,
+}  # fmt: skip
+ORDERS = Relation(
+    16384,
+    "public",
+    "orders",
+    ReplicaIdentity.DEFAULT,
+    tuple(Column(int(name == "id"), name, type_oid, -1) for name, type_oid in COLUMNS.items()),
+)
+SOURCE = EventSource("shop", "shopdb", 7_300_000_000_000_000_001)
+
+# Loading means: a process that has none of it can decode. Its own start is not counted.
+LOAD = "import time; a = time.perf_counter(); from tidegate.columns import warm; warm(); print(time.perf_counter() - a)"
+
+
+def row(at: int) -> Insert:
+    return Insert(
+        ORDERS.relation_id,
+        (
+            b"%d" % (10**9 + at),
+            b"%d" % (at % 10_000),
+            b"%d.%02d" % (at % 1_000, at % 100),
+            repr(at * 0.37).encode(),
+            b"t" if at % 2 else b"f",
+            b"2026-11-18 15:04:%02d.%06d+00" % (at % 60, at % 10**6),
+            b"2026-11-18",
+            b"customer %d" % at,
+            b"what somebody wrote about an order, %d" % (at % 100),
+            b"a0eebc99-9c0b-4ef8-bb6d-6bb9bd38%04x" % (at % 65_536),
+        ),
+    )
+
+
+def frame(rows: int, *, rows_per_transaction: int = 10_000, tables: int = 1) -> Frame:
+    relations = [replace(ORDERS, relation_id=at, name=f"orders_{at}") for at in range(tables)]
+    messages: list[Message] = []
+    for at in range(rows):
+        lsn = Lsn(10**9 + at - at % rows_per_transaction)
+        if at % rows_per_transaction == 0:
+            messages.append(Begin(lsn, 847_812_345_678_901 + at, 750 + at))
+        messages.append(replace(row(at), relation_id=at % tables))
+        if (at + 1) % rows_per_transaction == 0 or at + 1 == rows:
+            messages.append(Commit(lsn, lsn, 0))
+    return frame_of(relations, messages)
+
+
+def route(schema: str, table: str, _: Operation) -> str:
+    return f"{SOURCE.pipeline}.{schema}.{table}"
+
+
+def reference(measured: Frame) -> list[tuple[bytes | None, bytes]]:
+    context = EventContext(SOURCE.pipeline, SOURCE.database, SOURCE.system_id)
+    plans: dict[int, JsonPlan] = {}
+    events = []
+    for change in decode_changes(measured, BEGINNING):
+        (shape,), message, transaction = change.shapes, change.message, change.transaction
+        if not isinstance(message, Insert):
+            raise AssertionError("a change that nobody made")
+        plan = plans.get(message.relation_id) or JsonPlan(shape.relation, shape.types, context)
+        plans[message.relation_id] = plan
+        event = plan.encode(
+            message,
+            xid=transaction.xid,
+            commit_lsn=transaction.commit_lsn,
+            commit_time=transaction.commit_time,
+            ordinal=change.ordinal,
+            lsn=change.lsn,
+        )
+        events.append((event.key, event.value))
+    return events
+
+
+def microseconds_a_row(
+    work: Callable[[Frame], object], measured: Frame, rows: int, rounds: int = ROUNDS
+) -> list[float]:
+    """A round repeats small frames, so that no figure is a single reading of a clock."""
+    repeats = max(1, SMALLEST_ROUND_ROWS // rows // (4 if QUICK else 1))
+    work(measured)
+    runs = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            work(measured)
+        runs.append((time.perf_counter() - begun) / repeats / rows * 1e6)
+    return runs
+
+
+def check(encoder: FrameEncoder, measured: Frame) -> None:
+    (events,) = encoder.encode(measured).topics
+    if list(events) != reference(measured):
+        raise SystemExit("kernels and reference disagree: there is nothing to measure")
+
+
+def load_seconds() -> list[float]:
+    runs = []
+    for _ in range(3 if QUICK else 7):
+        done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True, timeout=300)
+        runs.append(float(done.stdout))
+    return runs
+
+
+def main() -> None:
+    warm()
+    encoder, decoder = FrameEncoder(SOURCE, route), FrameDecoder(SOURCE)
+    usual = frame(FRAME_ROWS)
+    check(encoder, usual)
+    events = microseconds_a_row(encoder.encode, usual, FRAME_ROWS)
+    plain = microseconds_a_row(reference, usual, FRAME_ROWS, rounds=3 if QUICK else 5)
+    columns = microseconds_a_row(decoder.decode, usual, FRAME_ROWS)
+    figures = [
+        Figure("frame to JSON events with id, key and envelope", "µs/row", events, 0.6),
+        Figure("the same by the reference", "µs/row", plain, 8.0),
+        Figure("reference / kernels", "times", [slow / fast for slow, fast in zip(plain, events, strict=False)]),
+        Figure("frame to JSON events, a transaction a row", "µs/row", _short_transactions(encoder)),
+        Figure("frame to text columns in Arrow", "µs/row", columns),
+        Figure("a frame of one row to its event", "µs", microseconds_a_row(encoder.encode, frame(1), 1), 40.0),
+        Figure("a frame of one row to text columns", "µs", microseconds_a_row(decoder.decode, frame(1), 1), 40.0),
+        *_flatness(encoder),
+        Figure("kernels loaded from the cache and warm", "s", load_seconds(), 1.5),
+    ]
+    report("codec", figures, ("numba", "numpy", "pyarrow"), {"row_bytes": str(len(usual.body) // FRAME_ROWS)})
+
+
+def _short_transactions(encoder: FrameEncoder) -> list[float]:
+    return microseconds_a_row(encoder.encode, frame(FRAME_ROWS, rows_per_transaction=1), FRAME_ROWS)
+
+
+def _flatness(encoder: FrameEncoder) -> Sequence[Figure]:
+    figures, medians = [], []
+    for rows in SIZES:
+        figures.append(_of_size(encoder, f"frame of {rows:,} rows to events", frame(rows), rows))
+        medians.append(figures[-1].value)
+    many = frame(10 * TABLES, tables=TABLES)
+    figures.append(_of_size(encoder, f"frame of {10 * TABLES:,} rows of {TABLES:,} tables", many, 10 * TABLES))
+    figures.append(Figure("dearest / cheapest row, by size of the frame", "times", [max(medians) / min(medians)], 1.5))
+    return figures
+
+
+def _of_size(encoder: FrameEncoder, name: str, measured: Frame, rows: int) -> Figure:
+    return Figure(name, "µs/row", microseconds_a_row(encoder.encode, measured, rows, rounds=min(ROUNDS, 5)))
+
+
+if __name__ == "__main__":
+    main()
