@@ -108,14 +108,15 @@ def test_the_number_is_above_what_any_sink_has_seen() -> None:
 
 
 def test_the_generation_is_the_topics_own() -> None:
-    assert generation_of(SOURCE, log()) == GENERATION
-    assert generation_of(SOURCE, EMPTY).nonce != generation_of(SOURCE, EMPTY).nonce
+    assert generation_of(SOURCE, log(), Lsn(5)) == GENERATION
+    assert generation_of(SOURCE, EMPTY, Lsn(5)) == generation_of(SOURCE, EMPTY, Lsn(5))
+    assert generation_of(SOURCE, EMPTY, Lsn(5)) != generation_of(SOURCE, EMPTY, Lsn(6))
 
 
 @pytest.mark.parametrize("other", [{"timeline": 2}, {"system_identifier": 8}, {"slot": "x"}, {"database": "x"}])
 def test_another_generation_is_refused(other: dict[str, object]) -> None:
     with pytest.raises(StreamError) as lost:
-        generation_of(replace(SOURCE, **other), log())
+        generation_of(replace(SOURCE, **other), log(), Lsn(5))
     assert lost.value.code == "GENERATION_CHANGED"
 
 

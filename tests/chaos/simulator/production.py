@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from chaos.simulator import edges
+from chaos.simulator.clock import Pause
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
@@ -78,6 +79,10 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     async def read_log(kafka: Any, topic: str) -> Any:
         return await edges.read_raw_log(world)
 
+    async def topic_id(config: PipelineConfig) -> str:
+        await Pause()
+        return world.topic.id
+
     async def no_publication(side: Any, publication: Any) -> None:
         return
 
@@ -94,6 +99,7 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     return [
         (opening, "check", check),
         (opening, "read_raw_log", read_log),
+        (opening, "current_topic_id", topic_id),
         (opening, "ensure_publication", no_publication),
         (opening, "connect_async", lambda _: world.redis),
         (opening, "read_now", read_acks),
@@ -103,7 +109,6 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "version", lambda _: "0"),
         (opening, "secrets", secrets),
         (opening, "unix_microseconds", clock.unix_microseconds),
-        (tidegate_reader.resume, "secrets", secrets),
         (tidegate_reader.raw_log, "WINDOW", WINDOW),
         (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
         (tidegate_reader.intake, "time", clock),

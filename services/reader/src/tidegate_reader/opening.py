@@ -87,7 +87,8 @@ async def check(config: PipelineConfig, side: SideConnection) -> Checked:
 async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream) -> Run:
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     created = await _ensure_slot(config, checked, side, stream, log)
-    generation = generation_of(await _identity(config, stream), log)
+    born = await _confirmed(side, config.source.slot.name)
+    generation = generation_of(await _identity(config, stream), log, born)
     acks = await _read_acks(config, generation)
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
@@ -112,7 +113,16 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
     producer = await _begin_epoch(config, stamp, decided, record)
+    if await current_topic_id(config) != checked.topic_id:
+        await close_producer(producer)
+        raise TransientError(
+            "the raw topic was made again while the epoch began", code="EPOCH_RACE", remedy="The reader starts again."
+        )
     return Run(stamp, decided, confirmed, acks, producer, log.end + 1)
+
+
+async def current_topic_id(config: PipelineConfig) -> str:
+    return (await ensure_raw_topic(config.kafka, config.raw_topic)).topic_id
 
 
 async def _ensure_slot(

@@ -17,7 +17,8 @@
 Invariant: `skip_to` is above the beginning only if what is skipped can be read in the raw topic by every required sink.
 """
 
-import secrets
+import hashlib
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from tidegate.errors import StreamError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
+
+_BIRTH = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,14 @@ class Plan:
     skip_to: Position
 
 
-def generation_of(source: SourceIdentity, log: RawLog) -> Generation:
-    """The raw topic's own if it is of this slot; a new one if the topic is empty."""
+def generation_of(source: SourceIdentity, log: RawLog, born: Lsn) -> Generation:
+    """The raw topic's own if it is of this slot; a new one if the topic is empty.
+
+    Its nonce comes from where the slot stood then, so that two readers of an empty topic draw the same one, and a slot
+    that was made anew another.
+    """
     if log.tail is None:
-        return _generation(source, secrets.token_bytes(NONCE_BYTES))
+        return _generation(source, hashlib.blake2b(_BIRTH.pack(born), digest_size=NONCE_BYTES).digest())
     known = log.tail.generation
     if known != _generation(source, known.nonce):
         raise StreamError(
