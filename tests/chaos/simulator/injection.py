@@ -80,9 +80,9 @@ def _server_restored(world: World, dice: random.Random) -> bool:
     """An older state of the same cluster: by point-in-time recovery (a new timeline) or from a disk snapshot."""
     old = world.server
     sent = max((record.header.safe_lsn for record in world.topic.records), default=0)
-    if old.slot is None or not old.wal or sent <= old.wal[0].end_lsn:
+    if old.slot is None or sent <= old.slot.born:  # the slot comes back with the rest
         return False
-    here = Lsn(dice.randint(old.wal[0].end_lsn, sent - 1))
+    here = Lsn(dice.randint(old.slot.born, sent - 1))
     kept = [entry for entry in old.wal if entry.end_lsn <= here]
     timeline = old.timeline + 1 if dice.random() < 0.7 else old.timeline
     _replace_server(world, Server(old.system, timeline, here, old.database), min(old.slot.confirmed, here))

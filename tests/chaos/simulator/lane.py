@@ -51,7 +51,7 @@ class Worker:
         settings = SimpleNamespace(sink=lane.name, incarnation=incarnation, config_epoch=_CONFIG_EPOCH)
         self._link = LaneLink(world.redis, world.config.pipeline, settings)  # type: ignore[arg-type]
 
-    def turn(self, most: int) -> None:
+    def turn(self, most: int, *, ended: bool = False) -> None:
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
         if records:
@@ -64,7 +64,7 @@ class Worker:
         self._obey()
         if self.is_drained:
             return
-        delivery.commit()
+        delivery.commit(at_the_end=ended or self._is_draining)
         self._die_at(KillPoint.BEFORE_ACK)
         self._link.acknowledge(delivery.ack())
         self._die_at(KillPoint.AFTER_ACK)
@@ -83,7 +83,7 @@ class Worker:
                 self._world.config.pipeline,
                 lane.config,
                 sink,
-                raw=self._world.topic.view(),
+                look=self._world.topic.view,
                 acked=self._link.acked,
                 config_epoch=_CONFIG_EPOCH,
                 incarnation=self.incarnation,
@@ -167,7 +167,7 @@ class Lane:
             return
         old = self.worker
         if not replay:
-            error = self._run(old, 0)
+            error = self._run(old, 0, ended=True)
             if error is not None:
                 self._failed(error)
                 return
@@ -181,9 +181,9 @@ class Lane:
         kept.is_kept = True
         self.worker = kept
 
-    def _run(self, worker: Worker, most: int) -> TidegateError | None:
+    def _run(self, worker: Worker, most: int, *, ended: bool = False) -> TidegateError | None:
         try:
-            worker.turn(most)
+            worker.turn(most, ended=ended)
         except TidegateError as error:
             worker.close()
             return error
