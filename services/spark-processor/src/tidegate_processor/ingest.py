@@ -14,8 +14,9 @@
 | frame of a higher epoch that never began here  | a hole likewise                                                    |
 | part of a message, not the next one            | LOST: the writer broke the format                                  |
 
-A lane without a past believes an epoch that began before it came in. Nothing behind a hole is delivered or acked. An offset counts
-only with its topic's id: in a topic that was made again a lane begins at the start and goes by positions alone.
+A lane without a past believes an epoch that began before it came in. Nothing behind a hole is delivered or acked. An
+offset counts only with its topic's id: in a topic that was made again a lane begins at the start and goes by positions
+alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,10 +43,12 @@ class Ingest:
         self.topic_id = topic_id
         self._current_topic_id = current_topic_id
         self.generation = cursor.generation if cursor else None
-        self.next_offset = cursor.next_offset if cursor and cursor.topic_id == topic_id else None
-        self.epoch = cursor.epoch if cursor else 0
-        self.epoch_nonce = bytes.fromhex(cursor.epoch_nonce) if cursor else b""
-        self.seq = cursor.seq if cursor else -1
+        # Offsets and epochs are the topic's: where it was made again, both begin anew and only the position counts.
+        here = cursor if cursor and cursor.topic_id == topic_id else None
+        self.next_offset = here.next_offset if here else None
+        self.epoch = here.epoch if here else 0
+        self.epoch_nonce = bytes.fromhex(here.epoch_nonce) if here else b""
+        self.seq = here.seq if here else -1
         self.void_frames = 0
         self.hole_at: int | None = None
         """Raw offset of the first frame behind a hole that no epoch frame has voided yet."""
