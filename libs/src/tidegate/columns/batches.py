@@ -30,7 +30,7 @@ from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
-from tidegate.columns.plans import Plans, Shape
+from tidegate.columns.plans import PLANS_KEPT, Plans, Shape
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.contracts.frame import Frame
 from tidegate.position import BEGINNING, Position
@@ -40,6 +40,17 @@ _Tables: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 _LETTERS = np.frombuffer(b"cudt", np.uint8)
 _SIDES = ("new", "old")
 _ID_BYTES = 16
+_TEXT = pa.large_binary()
+_HEAD = (
+    pa.field("op", pa.uint8()),
+    pa.field("id", pa.binary(_ID_BYTES)),
+    pa.field("commit_lsn", pa.uint64()),
+    pa.field("ordinal", pa.uint64()),
+    pa.field("lsn", pa.uint64()),
+    pa.field("xid", pa.uint32()),
+    pa.field("commit_time", pa.int64()),
+    pa.field("old_kind", pa.uint8()),
+)
 # In a truncate the field holds its options, which stay below any letter.
 _NO_OLD_ROW = 3
 
@@ -60,6 +71,7 @@ class FrameDecoder:
         self._system_id = np.uint64(source.system_id)
         # Each relation version is a topic of its own here, so that a pass by topic is a pass by relation.
         self._plans = Plans(source, lambda *_: "", default_envelope)
+        self._schemas: dict[Shape, pa.Schema] = {}
 
     def decode(self, frame: Frame, after: Position = BEGINNING) -> tuple[ChangeBatch, ...]:
         """The change batches of a `wal` frame that is whole or re-joined, of what lies above `after`."""
@@ -91,10 +103,9 @@ class FrameDecoder:
             raise decode_error(changes, int(refused[out]), Refusal(failure))
         rows = order[:kept]
         texts, masks = self._columns(changes, rows, tables, np.ascontiguousarray(offsets[:, : kept + 1]))
-        texts += [pa.nulls(kept, pa.large_binary())] * (2 * width - columns)
+        texts += [pa.nulls(kept, _TEXT)] * (2 * width - columns)
         head = self._head(changes, rows)
-        names = [f"{side}.{column.name}" for side in _SIDES for column in shape.relation.columns]
-        batch = pa.RecordBatch.from_arrays([*head.values(), *texts], [*head, *names])
+        batch = pa.RecordBatch.from_arrays([*head, *texts], schema=self._schema(shape))
         errors = ((row, record_error(changes, row, Refusal.BINARY_VALUE)) for row in refused[:out].tolist())
         letters = tuple(rejected(changes, row, error) for row, error in errors)
         return ChangeBatch(shape, batch, {len(head) + at: mask for at, mask in masks.items()}, letters)
@@ -117,29 +128,41 @@ class FrameDecoder:
         ]
         return texts, {at: _mask(count, unsent[at]) for at in np.flatnonzero(nulls[:, 1]).tolist()}
 
-    def _head(self, changes: Changes, rows: np.ndarray) -> dict[str, pa.Array]:
+    def _head(self, changes: Changes, rows: np.ndarray) -> list[pa.Array]:
         fields = changes.rows[rows]
         kinds = fields[:, layout.OLD_KIND]
         transactions = changes.transactions[fields[:, layout.TRANSACTION]]
         ids = np.empty((len(rows), _ID_BYTES), np.uint8)
         words, scratch = np.empty(HASH_WORDS, np.uint64), np.empty(gather.SCRATCH_BYTES, np.uint8)
         gather.identify(changes.rows, rows, changes.transactions, self._system_id, words, scratch, ids)
-        head = {
-            "op": _LETTERS[fields[:, layout.OPERATION]],
-            "commit_lsn": transactions[:, layout.COMMIT_LSN].astype(np.uint64),
-            "ordinal": fields[:, layout.ORDINAL].astype(np.uint64),
-            "lsn": fields[:, layout.LSN].astype(np.uint64),
-            "xid": transactions[:, layout.XID].astype(np.uint32),
-            "commit_time": transactions[:, layout.COMMIT_TIME],
-            "old_kind": np.where(kinds > _NO_OLD_ROW, kinds, 0).astype(np.uint8),
-        }
-        id_array = pa.Array.from_buffers(pa.binary(_ID_BYTES), len(rows), [None, pa.py_buffer(ids)])
-        return {"id": id_array, **{name: pa.array(values) for name, values in head.items()}}
+        head = (
+            _LETTERS[fields[:, layout.OPERATION]],
+            ids,
+            transactions[:, layout.COMMIT_LSN],
+            fields[:, layout.ORDINAL],
+            fields[:, layout.LSN],
+            transactions[:, layout.XID].astype(np.uint32),
+            transactions[:, layout.COMMIT_TIME],
+            np.where(kinds > _NO_OLD_ROW, kinds, 0).astype(np.uint8),
+        )
+        return [
+            pa.Array.from_buffers(field.type, len(rows), [None, pa.py_buffer(np.ascontiguousarray(values))])
+            for field, values in zip(_HEAD, head, strict=True)
+        ]
+
+    def _schema(self, shape: Shape) -> pa.Schema:
+        found = self._schemas.get(shape)
+        if found is None:
+            if len(self._schemas) >= PLANS_KEPT:
+                self._schemas.clear()
+            names = (f"{side}.{column.name}" for side in _SIDES for column in shape.relation.columns)
+            found = self._schemas[shape] = pa.schema([*_HEAD, *(pa.field(name, _TEXT) for name in names)])
+        return found
 
 
 def _text(rows: int, valid: np.ndarray, offsets: np.ndarray, data: pa.Buffer, nulls: int) -> pa.Array:
     bitmap = pa.py_buffer(valid) if nulls else None
-    return pa.Array.from_buffers(pa.large_binary(), rows, [bitmap, pa.py_buffer(offsets), data], nulls)
+    return pa.Array.from_buffers(_TEXT, rows, [bitmap, pa.py_buffer(offsets), data], nulls)
 
 
 def _mask(rows: int, bits: np.ndarray) -> pa.Array:

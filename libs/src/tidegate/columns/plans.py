@@ -30,7 +30,7 @@ _NOWHERE = -1
 _UNLIMITED = -1
 
 # More live only on sources with very many tables; then all are planned anew.
-_PLANS_KEPT = 4096
+PLANS_KEPT = 4096
 _SECTIONS_KEPT = 256
 
 # Slots that are neither rows nor names: six numbers of up to 20 digits, an id, two times, and what a row ends with.
@@ -97,7 +97,7 @@ class Plans:
         messages = tuple([entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT])
         found = self._sections.get(messages)
         if found is None:
-            if len(self._planned) > _PLANS_KEPT:
+            if len(self._planned) > PLANS_KEPT:
                 self._forget()
             if len(self._sections) >= _SECTIONS_KEPT:
                 self._sections.clear()
