@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from chaos.simulator import regressions
@@ -32,6 +33,8 @@ _SHOWN = 3
 def main() -> int:
     options = _options()
     allowed = frozenset(Fault) - frozenset(map(Fault, options.without))
+    if options.settle:
+        return _settle()
     if options.teeth:
         return _teeth(allowed, options.jobs)
     if options.seed is not None:
@@ -47,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("-v", "--verbose", action="store_true", help="its whole trace")
     parser.add_argument("--keep", metavar="NAME", help="keep the failing run as a named regression")
     parser.add_argument("--teeth", action="store_true", help="plant bugs and see them caught")
+    parser.add_argument("--settle", action="store_true", help="see which named regressions hold, and write it down")
     parser.add_argument("--without", nargs="*", default=[], choices=sorted(Fault), help="faults left out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return parser.parse_args()
@@ -111,6 +115,16 @@ def _report(seed: int, allowed: frozenset[Fault], keep: str | None) -> None:
     print(f"alone: python -m chaos.simulator --seed {seed} -v")
     if keep:
         regressions.keep(keep, violation.name, small)
+
+
+def _settle() -> int:
+    seen = []
+    for each in regressions.load():
+        violation = execute(each.plan).violation
+        print(f"{'holds' if violation is None else 'OPEN ':5}  {each.name}" + (f": {violation}" if violation else ""))
+        seen.append(replace(each, is_open=violation is not None))
+    regressions.write(seen)
+    return 0
 
 
 def _teeth(allowed: frozenset[Fault], jobs: int) -> int:

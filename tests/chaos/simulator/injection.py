@@ -95,7 +95,8 @@ def _server_swapped(world: World, dice: random.Random) -> bool:
     old = world.server
     if old.slot is None or not world.has_begun:
         return False
-    here = Lsn(max(0x100_0000, old.wal_end + dice.choice((-20_000, 0, 500, 20_000))))
+    # The worst LSNs are those that overlap: they look like ours a moment later.
+    here = Lsn(dice.choice((old.slot.confirmed, old.slot.restart, old.wal_end, old.wal_end + 20_000)))
     _replace_server(world, Server(old.system + 1, 1, here, old.database), here)
     return True
 
