@@ -14,12 +14,9 @@ MOST_SEEDS_TO_BITE = 60
 
 OPEN_FAULTS = frozenset(
     {
-        Fault.SEAM,
-        Fault.SPARK_REPLAY,
         Fault.TOPIC_TRIMMED,
         Fault.TOPIC_RECREATED,
         Fault.SERVER_RESTORED,
-        Fault.PRODUCE_LATE,
     }
 )
 """Left out of the sweep because of the open regressions below; `make simulate` leaves nothing out."""
