@@ -26,7 +26,7 @@ if stored and stored ~= ARGV[3] then
   if ok and type(old) == 'table' and old.generation == new.generation and old.sink == new.sink
     and type(old.position) == 'string' and type(old.safe_lsn) == 'string' and type(old.epoch) == 'number' then
     if new.position < old.position or new.safe_lsn < old.safe_lsn then return {'lower', stored} end
-    if new.epoch < old.epoch then
+    if new.topic_id == old.topic_id and new.epoch < old.epoch then
       if new.position == old.position and new.safe_lsn == old.safe_lsn then return {'lower', stored} end
       return {'foreign', stored}
     end

@@ -19,7 +19,7 @@ def compare(stored: Ack | None, new: Ack) -> AckOutcome:
         return AckOutcome.ACCEPTED
     if new.position < stored.position or new.safe_lsn < stored.safe_lsn:
         return AckOutcome.LOWER
-    if new.epoch < stored.epoch:
+    if new.topic_id == stored.topic_id and new.epoch < stored.epoch:  # epochs count within one topic
         same_place = (new.position, new.safe_lsn) == (stored.position, stored.safe_lsn)
         return AckOutcome.LOWER if same_place else AckOutcome.FOREIGN
     return AckOutcome.ACCEPTED
