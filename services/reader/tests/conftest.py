@@ -181,17 +181,20 @@ async def _read_topic(bootstrap: str, topic: str) -> list[Record]:
 
 def valid(records: list[Record]) -> list[Record]:
     """By the words of the format: an epoch frame counts if its number is the highest yet, and voids the older epochs;
-    within an epoch a seq counts if it is the next one."""
+    within an epoch a seq counts if it is the next one, and the first that is not voids what follows."""
     number, nonce, seq = 0, b"", 0
+    has_hole = False
     kept = []
     for record in records:
         header = record.frame.header
         if header.kind is FrameKind.EPOCH and header.epoch > number:
-            number, nonce, seq = header.epoch, header.epoch_nonce, 0
+            number, nonce, seq, has_hole = header.epoch, header.epoch_nonce, 0, False
             kept.append(record)
-        elif (header.epoch, header.epoch_nonce, header.seq) == (number, nonce, seq + 1):
-            seq += 1
-            kept.append(record)
+        elif (header.epoch, header.epoch_nonce) == (number, nonce):
+            has_hole = has_hole or header.seq != seq + 1
+            if not has_hole:
+                seq += 1
+                kept.append(record)
     return kept
 
 
