@@ -5,7 +5,7 @@
 | raw topic | slot and acks | decision |
 | --- | --- | --- |
 | empty | slot just created | continue from the slot's first LSN |
-| empty | slot existed | re-feed with a new generation: nothing is known of what was read before |
+| empty | slot existed | re-feed; the generation is the one before only if the slot has not moved since its birth |
 | of another generation | | LOST |
 | ahead of the server's WAL | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
