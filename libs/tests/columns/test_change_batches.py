@@ -55,7 +55,7 @@ def reference(frame: Frame) -> _Rows:
                 if each is None or (begin.commit_lsn, ordinal) <= BEGINNING:
                     continue
                 sides = _sides(message, relations[each])
-                if not any(isinstance(value, Binary) for side in sides for value in side or ()):
+                if sides is not None:
                     sub = listed.index(each) if isinstance(message, Truncate) else 0
                     head = (int(lsn), begin.commit_lsn, ordinal, begin.xid, begin.commit_time, sub)
                     found.setdefault(each, []).append({"head": head, "new": sides[0], "old": sides[1]})
@@ -67,15 +67,17 @@ def _schema(frame: Frame) -> list[bytes]:
     return [entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT]
 
 
-def _sides(message: Any, relation: Relation) -> tuple[Row | None, Row | None]:
+def _sides(message: Any, relation: Relation) -> tuple[Row | None, Row | None] | None:
+    """New and old row; None for a change that is refused because of a binary value."""
     new, old = getattr(message, "new", None), getattr(message, "old", None)
-    width = len(relation.columns)
-    if any(row is not None and len(row) != width for row in (new, old)):
-        raise DecodeError("width")
-    binary = any(isinstance(value, Binary) for value in (*(new or ()), *(old or ())))
-    if isinstance(message, Insert) and UNCHANGED in new and not binary:
+    for row in (each for each in (new, old) if each is not None):
+        if len(row) != len(relation.columns):
+            raise DecodeError("width")
+        if any(isinstance(value, Binary) for value in row):
+            return None
+    if isinstance(message, Insert) and UNCHANGED in message.new:
         raise DecodeError("unchanged")
-    if old is not None and message.old_kind is OldKind.KEY and not binary:
+    if old is not None and message.old_kind is OldKind.KEY:
         flags = [column.is_key for column in relation.columns]
         old = tuple(value if key else UNCHANGED for value, key in zip(old, flags, strict=True))
     if new is not None and old is not None:

@@ -95,7 +95,7 @@ class FrameDecoder:
         width = len(shape.relation.columns)
         has_old = bool((changes.rows[order, layout.OLD_KIND] > _NO_OLD_ROW).any())
         columns = width * (1 + has_old)
-        tables = changes.section.relations, self._plans.columns.view, np.empty((4, width), np.int64)
+        tables = changes.section.relations, self._plans.columns.view, np.empty((width, layout.VALUE_FIELDS), np.int64)
         offsets = np.zeros((columns, len(order) + 1), np.int64)
         refused = np.empty(len(order), np.int64)
         kept, out, failure = gather.measure(changes.body, changes.rows, order, *tables, offsets, refused)

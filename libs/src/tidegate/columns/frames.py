@@ -47,7 +47,7 @@ def scan_frame(
     while True:
         rows = np.empty((room, layout.CHANGE_FIELDS), np.int64)
         seen = np.full((len(section.ids), 2), layout.NONE, np.int64)
-        found = scan(body, section.ids, wanted, start, rows, transactions, others, seen)
+        found = scan(body, section.ids, wanted, start, (rows, transactions, others, seen))
         verdict, at, kept, begun, noted = found
         if verdict != Verdict.NO_ROOM:
             break

@@ -10,8 +10,8 @@ from tidegate.columns import layout
 from tidegate.columns.compiled import Word, inlined, kernel, unsigned
 from tidegate.columns.identity import ID_PREFIX, put_id_prefix, put_id_rest
 from tidegate.columns.layout import Refusal
-from tidegate.columns.memory import address, byte, put, put_word, word
-from tidegate.columns.tuples import KEY_ONLY, fill_holes, locate_tuples
+from tidegate.columns.memory import address, byte, field, put, put_word, row_of, word
+from tidegate.columns.tuples import KEY_ONLY, fill_holes, is_key, locate_tuples
 
 _U = unsigned
 _BINARY_VALUE = int(Refusal.BINARY_VALUE)
@@ -38,20 +38,20 @@ def measure(
     begin = address(body)
     kept = out = 0
     for turn in range(len(order)):
-        change = changes[order[turn]]
-        relation = relations[change[layout.RELATION]]
-        refusal = locate_tuples(begin, change, relation, values)
+        change = row_of(address(changes), order[turn], layout.CHANGE_FIELDS)
+        relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
+        refusal = locate_tuples(begin, change, relation, address(values))
         if refusal != 0:
             refused[out] = order[turn]
             if refusal != _BINARY_VALUE:
                 return kept, out, refusal
             out += 1
             continue
-        fill_holes(change, relation, columns, values)
-        width = relation[layout.COLUMNS]
+        fill_holes(change, relation, address(columns), address(values))
+        width = field(relation, layout.COLUMNS)
         for side in range(len(offsets) // max(width, 1)):
             for place in range(width):
-                length = _sent_length(side, place, change, relation, columns, values)
+                length = _sent_length(side, place, change, relation, address(columns), address(values))
                 column = side * width + place
                 offsets[column, kept + 1] = offsets[column, kept] + max(length, 0)
         order[kept] = order[turn]
@@ -77,18 +77,23 @@ def fill(
     """`starts[column]`: where its bytes begin in `data`. `counts[column]`: how many nulls, how many of these unsent."""
     begin, target = address(body), address(data)
     for row in range(len(order)):
-        change = changes[order[row]]
-        relation = relations[change[layout.RELATION]]
-        locate_tuples(begin, change, relation, values)
-        fill_holes(change, relation, columns, values)
-        width = relation[layout.COLUMNS]
+        change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
+        relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
+        locate_tuples(begin, change, relation, address(values))
+        fill_holes(change, relation, address(columns), address(values))
+        width = field(relation, layout.COLUMNS)
         bit = 1 << (row & 7)
         for side in range(len(offsets) // max(width, 1)):
             for place in range(width):
                 column = side * width + place
-                length = _sent_length(side, place, change, relation, columns, values)
+                length = _sent_length(side, place, change, relation, address(columns), address(values))
                 if length >= 0:
-                    _copy(target + starts[column] + offsets[column, row], values[2 * side, place], length)
+                    cell = row_of(address(values), place, layout.VALUE_FIELDS)
+                    _copy(
+                        target + starts[column] + offsets[column, row],
+                        field(cell, layout.OLD_SIDE * side + layout.VALUE),
+                        length,
+                    )
                     valid[column, row >> 3] |= bit
                     continue
                 counts[column, 0] += 1
@@ -110,16 +115,14 @@ def _copy(to: int, at: int, length: int) -> None:
 
 
 @inlined
-def _sent_length(
-    side: int, place: int, change: np.ndarray, relation: np.ndarray, columns: np.ndarray, values: np.ndarray
-) -> int:
+def _sent_length(side: int, place: int, change: int, relation: int, columns: int, values: int) -> int:
     """Of a value, or NULL, or UNCHANGED for what the server did not send."""
-    if change[layout.OLD if side else layout.NEW] == layout.NONE or change[layout.OPERATION] == layout.TRUNCATE:
+    is_sent = field(change, layout.OLD if side else layout.NEW) != layout.NONE
+    if not is_sent or field(change, layout.OPERATION) == layout.TRUNCATE:
         return layout.NULL
-    is_key = columns[relation[layout.COLUMNS_FROM] + place, layout.IS_KEY]
-    if side and change[layout.OLD_KIND] == KEY_ONLY and not is_key:
+    if side and field(change, layout.OLD_KIND) == KEY_ONLY and not is_key(columns, relation, place):
         return layout.UNCHANGED
-    return int(values[2 * side + 1, place])
+    return field(row_of(values, place, layout.VALUE_FIELDS), layout.OLD_SIDE * side + layout.LENGTH_OF)
 
 
 @kernel
@@ -136,14 +139,14 @@ def identify(
     text = address(scratch)
     entered, seed = layout.NONE, _U(0)
     for row in range(len(order)):
-        change = changes[order[row]]
-        if change[layout.TRANSACTION] != entered:
-            entered = change[layout.TRANSACTION]
-            transaction = transactions[entered]
-            lsn, time = transaction[layout.COMMIT_LSN], transaction[layout.COMMIT_TIME]
-            seed = put_id_prefix(text, system_id, lsn, time, transaction[layout.XID], words)
-        sub = change[layout.NEW] if change[layout.OPERATION] == layout.TRUNCATE else 0
-        put_id_rest(text + ID_PREFIX, seed, _U(change[layout.ORDINAL]), sub)
+        change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
+        if field(change, layout.TRANSACTION) != entered:
+            entered = field(change, layout.TRANSACTION)
+            transaction = row_of(address(transactions), entered, layout.TRANSACTION_FIELDS)
+            lsn, time = field(transaction, layout.COMMIT_LSN), field(transaction, layout.COMMIT_TIME)
+            seed = put_id_prefix(text, system_id, lsn, time, field(transaction, layout.XID), words)
+        sub = field(change, layout.NEW) if field(change, layout.OPERATION) == layout.TRUNCATE else 0
+        put_id_rest(text + ID_PREFIX, seed, _U(field(change, layout.ORDINAL)), sub)
         _put_hex_bytes(address(ids) + 16 * row, text)
 
 

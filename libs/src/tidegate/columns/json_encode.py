@@ -18,8 +18,10 @@ import numpy as np
 from tidegate.columns import events, layout
 from tidegate.columns.envelopes import Envelope, EventSource, default_envelope
 from tidegate.columns.frames import Changes, scan_frame
+from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
+from tidegate.columns.members import SHARED_BYTES
 from tidegate.columns.plans import Plans, Route
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.columns.text import SLACK
@@ -78,8 +80,8 @@ class FrameEncoder:
     def __init__(self, source: EventSource, route: Route, envelope: Envelope = default_envelope) -> None:
         self._system_id = np.uint64(source.system_id)
         self._plans = Plans(source, route, envelope)
-        self._shared = np.zeros(events.SHARED_BYTES, np.uint8)
-        self._numbers = np.zeros(events.NUMBERS, np.uint64)
+        self._shared = np.zeros(SHARED_BYTES, np.uint8)
+        self._words = np.zeros(HASH_WORDS, np.uint64)
 
     def encode(self, frame: Frame, after: Position = BEGINNING) -> EncodedFrame:
         """The events of a `wal` frame that is whole or re-joined, of what lies above `after` and has a route."""
@@ -112,33 +114,17 @@ class FrameEncoder:
         buffer = np.empty(_SMALLEST_BUFFER + _EXPECTED_GROWTH * len(changes.body), np.uint8)
         places = np.empty((len(order), layout.EVENT_FIELDS), np.int64)
         refused = np.empty((len(order), 2), np.int64)
-        values = np.empty((4, section.widest), np.int64)
+        values = np.empty((section.widest, layout.VALUE_FIELDS), np.int64)
         scratch = np.empty(int(changes.rows[:, layout.LENGTH].max()) + SLACK, np.uint8)
+        frame = changes.body, changes.rows, order, changes.transactions
+        columns, keys, steps, pieces = (table.view for table in (plans.columns, plans.keys, plans.steps, plans.pieces))
+        plan = section.relations, section.topics, columns, keys, steps, pieces
+        work = values, scratch, self._shared, self._words
         counts = np.zeros(len(plans.topics), np.int64)
         state = np.zeros(events.STATE_FIELDS, np.int64)
         while True:
-            room = events.encode(
-                changes.body,
-                changes.rows,
-                order,
-                changes.transactions,
-                section.relations,
-                section.topics,
-                plans.columns.view,
-                plans.keys.view,
-                plans.steps.view,
-                plans.pieces.view,
-                self._system_id,
-                values,
-                scratch,
-                self._shared,
-                self._numbers,
-                buffer,
-                places,
-                refused,
-                counts,
-                state,
-            )
+            result = buffer, places, refused, counts, state
+            room = events.encode(*frame, plan, self._system_id, work, result)
             if room == 0:
                 break
             larger = np.empty(2 * len(buffer) + room, np.uint8)

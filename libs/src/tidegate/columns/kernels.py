@@ -31,6 +31,8 @@ _B, _C, _I, _U_TAG, _D, _T, _M = (ord(tag) for tag in "BCIUDTM")
 _NEW, _KEY, _FULL = (ord(tag) for tag in "NKO")
 _NULL, _TEXT, _BINARY, _UNCHANGED = (ord(tag) for tag in "ntbu")
 _BEGIN_BYTES, _COMMIT_BYTES = 21, 26
+# The tag of a message of no bytes, which is as malformed as a COMMIT of none.
+_EMPTY = -1
 
 
 @kernel
@@ -39,25 +41,22 @@ def scan(
     relation_ids: np.ndarray,
     wanted: np.ndarray,
     start: np.ndarray,
-    changes: np.ndarray,
-    transactions: np.ndarray,
-    others: np.ndarray,
-    seen: np.ndarray,
+    tables: tuple[np.ndarray, ...],
 ) -> tuple[int, int, int, int, int]:
     """Verdict and its offset, then how many changes, transactions and others there are.
 
-    `body` has SLACK bytes behind it. `start`: is a transaction open (0 or 1; then it is the first of `transactions`),
-    its next ordinal, commit LSN and ordinal of `after`, are messages wanted. `relation_ids` ascends;
-    `wanted[relation, operation]` is at least 0 for what is to be kept. `seen` is scratch: two NONE a relation.
+    `body` has SLACK bytes behind it. `start`: is a transaction open (then it is the first of `transactions`), its next
+    ordinal, commit LSN and ordinal of `after`, are messages wanted. `relation_ids` ascends; what has a number below 0
+    in `wanted[relation, operation]` is left out. `seen` is scratch: two NONE a relation.
     """
+    changes, transactions, others, seen = tables
     begin = at = message = address(body)
     size = begin + len(body) - SLACK
     kept = noted = 0
     begun = start[0]
     in_transaction = start[0] != 0
     ordinal = _U(start[1])
-    known, known_id = layout.NONE, _U(0)
-    verdict = _DONE
+    known, verdict = layout.NONE, _DONE
     while at < size and verdict == _DONE:
         message = at + _HEAD
         if message > size:
@@ -66,19 +65,12 @@ def scan(
         at = message + length
         if at > size:
             return _CUT_SHORT, message - begin, kept, begun, noted
-        tag = byte(message) if length else 0
+        tag = byte(message) if length else _EMPTY
         if tag == _I or tag == _U_TAG or tag == _D or tag == _T or tag == _M:
             if kept == len(changes):
-                verdict = _NO_ROOM
-                break
+                return _NO_ROOM, message - begin, kept, begun, noted
             change = changes[kept]
-            if tag == _T:
-                valid = _is_truncate(message, at)
-            elif tag == _M:
-                valid = _is_logical_message(message, at, change)
-            else:
-                valid = _row_message(begin, message, at, tag, change)
-            if not valid:
+            if not _is_change(begin, message, at, tag, change):
                 verdict = _MALFORMED
             elif not in_transaction:
                 verdict = _NO_TRANSACTION
@@ -89,34 +81,51 @@ def scan(
                 elif tag == _M:
                     kept += start[4]
                 else:
-                    relation_id = be_u32(message + 1)
-                    if known == layout.NONE or relation_id != known_id:
-                        known, known_id = _find(relation_ids, relation_id), relation_id
-                    if known == layout.NONE:
-                        verdict = _UNKNOWN_RELATION
-                    else:
-                        change[layout.RELATION] = known
-                        kept += wanted[known, change[layout.OPERATION]] >= 0
+                    verdict, kept, known = _keep_row(message, relation_ids, wanted, change, kept, known)
             ordinal += _U(1)
         elif tag == _B:
-            if length == _BEGIN_BYTES:
-                transactions[begun, layout.COMMIT_LSN] = be_i64(message + 1)
-                transactions[begun, layout.COMMIT_TIME] = be_i64(message + 9)
-                transactions[begun, layout.XID] = signed(be_u32(message + 17))
-                begun += 1
-                in_transaction, ordinal = True, _U(0)
-            else:
-                verdict = _MALFORMED
-        elif tag == _C:
-            if length != _COMMIT_BYTES or byte(message + 1) != 0:
-                verdict = _MALFORMED
+            if length != _BEGIN_BYTES:
+                return _MALFORMED, message - begin, kept, begun, noted
+            _begin(message, transactions[begun])
+            begun += 1
+            in_transaction, ordinal = True, _U(0)
+        elif tag == _C or tag == _EMPTY:
+            verdict = _DONE if length == _COMMIT_BYTES and byte(message + 1) == 0 else _MALFORMED
             in_transaction = False
-        elif length == 0:
-            verdict = _MALFORMED
         else:
             others[noted, 0], others[noted, 1] = message - begin, length
             noted += 1
     return verdict, message - begin, kept, begun, noted
+
+
+@inlined
+def _is_change(begin: int, message: int, end: int, tag: int, change: np.ndarray) -> bool:
+    if tag == _T:
+        return _is_truncate(message, end)
+    if tag == _M:
+        return _is_logical_message(message, end, change)
+    return _row_message(begin, message, end, tag, change)
+
+
+@inlined
+def _begin(message: int, transaction: np.ndarray) -> None:
+    transaction[layout.COMMIT_LSN] = be_i64(message + 1)
+    transaction[layout.COMMIT_TIME] = be_i64(message + 9)
+    transaction[layout.XID] = signed(be_u32(message + 17))
+
+
+@inlined
+def _keep_row(
+    message: int, relation_ids: np.ndarray, wanted: np.ndarray, change: np.ndarray, kept: int, known: int
+) -> tuple[int, int, int]:
+    """Verdict, how many are kept now, and the relation: most changes are of that of the one before, `known`."""
+    relation_id = be_u32(message + 1)
+    if known == layout.NONE or _U(relation_ids[known]) != relation_id:
+        known = _find(relation_ids, relation_id)
+    if known == layout.NONE:
+        return _UNKNOWN_RELATION, kept, known
+    change[layout.RELATION] = known
+    return _DONE, kept + (wanted[known, change[layout.OPERATION]] >= 0), known
 
 
 @inlined

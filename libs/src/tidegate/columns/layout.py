@@ -75,6 +75,12 @@ KEY_FORM: Final = 3
 IS_KEY: Final = 4
 COLUMN_FIELDS: Final = 5
 
+# Where the values of a change's two tuples stand: addresses and lengths. The old ones are OLD_SIDE fields on.
+VALUE: Final = 0
+LENGTH_OF: Final = 1
+OLD_SIDE: Final = 2
+VALUE_FIELDS: Final = 4
+
 # A step of an envelope: a constant piece, then what differs.
 PIECE_AT: Final = 0
 PIECE_LENGTH: Final = 1

@@ -48,6 +48,7 @@ be_i32 = _loader(32, types.int64, big_endian=True)
 be_i16 = _loader(16, types.int64, big_endian=True)
 word = _loader(64, types.uint64, big_endian=False)
 byte = _loader(8, types.int64, big_endian=False)
+_native = _loader(64, types.int64, big_endian=not _LITTLE)
 
 
 def _storer(bits: int, number_type: Any) -> Callable[[int, Any], None]:
@@ -68,6 +69,7 @@ def _storer(bits: int, number_type: Any) -> Callable[[int, Any], None]:
 
 
 put_word = _storer(64, types.uint64)
+_put_native = _storer(64, types.int64)
 put = _storer(8, types.int64)
 
 
@@ -106,3 +108,19 @@ def lowest_bit(typing_context: Any, number: Any) -> Any:
 @inlined
 def address(array: np.ndarray) -> int:
     return int(signed(array.ctypes.data))
+
+
+@inlined
+def field(row: int, which: int) -> int:
+    """Of a table's row. A row of numpy's would count references, which costs as much as the work done with it."""
+    return int(_native(row + 8 * which))
+
+
+@inlined
+def set_field(row: int, which: int, number: int) -> None:
+    _put_native(row + 8 * which, number)
+
+
+@inlined
+def row_of(table: int, at: int, fields: int) -> int:
+    return table + 8 * fields * at

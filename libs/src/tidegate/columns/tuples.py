@@ -1,15 +1,13 @@
 """The values of a change's tuples: where each stands, and what takes the place of those that were not sent.
 
-Invariant: what the reference refuses before it looks into a value is refused here, in the same order. `values` has four
-rows, a column of the table each: addresses and lengths of the new tuple, then of the old one.
+Invariant: what the reference refuses before it looks into a value is refused here, in the same order. Tables and their
+rows are addresses, as all places are (`memory.py`); `values` has a row a column.
 """
-
-import numpy as np
 
 from tidegate.columns import layout
 from tidegate.columns.compiled import inlined
 from tidegate.columns.layout import Refusal
-from tidegate.columns.memory import be_i16, be_i32, byte
+from tidegate.columns.memory import be_i16, be_i32, byte, field, row_of, set_field
 
 _ROW_WIDTH, _INSERT_UNCHANGED = int(Refusal.ROW_WIDTH), int(Refusal.INSERT_UNCHANGED)
 _BINARY_VALUE = int(Refusal.BINARY_VALUE)
@@ -20,41 +18,56 @@ KEY_ONLY = ord("K")
 
 
 @inlined
-def locate_tuples(begin: int, change: np.ndarray, relation: np.ndarray, values: np.ndarray) -> int:
+def locate_tuples(begin: int, change: int, relation: int, values: int) -> int:
     """Locates both tuples' values; refuses what the reference refuses before it converts anything."""
-    width = relation[layout.COLUMNS]
-    for place, field in ((0, layout.NEW), (2, layout.OLD)):
-        if change[field] == layout.NONE or change[layout.OPERATION] == layout.TRUNCATE:
+    width = field(relation, layout.COLUMNS)
+    for side, tuple_ in ((0, layout.NEW), (layout.OLD_SIDE, layout.OLD)):
+        if field(change, tuple_) == layout.NONE or field(change, layout.OPERATION) == layout.TRUNCATE:
             continue
-        at = begin + change[field]
+        at = begin + field(change, tuple_)
         if be_i16(at) != width:
             return _ROW_WIDTH
         at += 2
         binary = unchanged = False
         for column in range(width):
-            values[place, column], values[place + 1, column], at = locate_value(at)
-            binary |= values[place + 1, column] <= layout.BINARY
-            unchanged |= values[place + 1, column] == layout.UNCHANGED
+            cell = row_of(values, column, layout.VALUE_FIELDS)
+            value, length, at = locate_value(at)
+            set_field(cell, side + layout.VALUE, value)
+            set_field(cell, side + layout.LENGTH_OF, length)
+            binary |= length <= layout.BINARY
+            unchanged |= length == layout.UNCHANGED
         if binary:
             return _BINARY_VALUE
-        if unchanged and change[layout.OPERATION] == layout.INSERT:
+        if unchanged and field(change, layout.OPERATION) == layout.INSERT:
             return _INSERT_UNCHANGED
     return 0
 
 
 @inlined
-def fill_holes(change: np.ndarray, relation: np.ndarray, columns: np.ndarray, values: np.ndarray) -> bool:
+def fill_holes(change: int, relation: int, columns: int, values: int) -> bool:
     """An unchanged value is the old one, where the server sent the old one. Whether the new row had holes."""
-    if not change[layout.FLAGS] & layout.HAS_UNCHANGED or change[layout.NEW] == layout.NONE:
+    if not field(change, layout.FLAGS) & layout.HAS_UNCHANGED or field(change, layout.NEW) == layout.NONE:
         return False
     holes = False
-    sent, key_only = change[layout.OLD] != layout.NONE, change[layout.OLD_KIND] == KEY_ONLY
-    for place in range(relation[layout.COLUMNS]):
-        if values[1, place] == layout.UNCHANGED:
+    sent, key_only = field(change, layout.OLD) != layout.NONE, field(change, layout.OLD_KIND) == KEY_ONLY
+    for place in range(field(relation, layout.COLUMNS)):
+        cell = row_of(values, place, layout.VALUE_FIELDS)
+        if field(cell, layout.LENGTH_OF) == layout.UNCHANGED:
             holes = True
-            if sent and (not key_only or columns[relation[layout.COLUMNS_FROM] + place, layout.IS_KEY]):
-                values[0, place], values[1, place] = values[2, place], values[3, place]
+            if sent and (not key_only or is_key(columns, relation, place)):
+                set_field(cell, layout.VALUE, field(cell, layout.OLD_SIDE + layout.VALUE))
+                set_field(cell, layout.LENGTH_OF, field(cell, layout.OLD_SIDE + layout.LENGTH_OF))
     return holes
+
+
+@inlined
+def is_key(columns: int, relation: int, place: int) -> bool:
+    return field(column_of(columns, relation, place), layout.IS_KEY) != 0
+
+
+@inlined
+def column_of(columns: int, relation: int, place: int) -> int:
+    return row_of(columns, field(relation, layout.COLUMNS_FROM) + place, layout.COLUMN_FIELDS)
 
 
 @inlined
