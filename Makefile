@@ -1,7 +1,7 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: bench help demo up down test check simulate fmt lint type generate test-alone ready
+.PHONY: bench-codec bench help demo up down test check simulate fmt lint type generate test-alone ready
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -34,6 +34,9 @@ bench: ready ## Measure the whole way: events a second, latency, CPU, memory (QU
 
 simulate: ready ## Run the pipeline's code among simulated servers and faults (SEEDS=2000; ARGS=--teeth plants bugs)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.simulator --seeds $(or $(SEEDS),2000) $(ARGS)
+
+bench-codec: ready ## Measure the codec alone: frames to events and columns, beside the reference (QUICK=1)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.codec
 
 fmt: ready ## Format, and mend what can be mended
 	$(BIN)/ruff check --fix .
