@@ -75,7 +75,8 @@ class ContainerPostgres(ContainerServer):
             .with_env("POSTGRES_PASSWORD", self.password)
             .with_env("POSTGRES_DB", "postgres")
             .with_command(
-                "postgres -c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=20 -c fsync=off"
+                "postgres -c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=20 "
+                "-c max_prepared_transactions=10 -c fsync=off"
             )
         )
 

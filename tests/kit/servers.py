@@ -124,7 +124,7 @@ def _container(kind: str) -> Any:
 def _embedded_postgres(folder: Path) -> "Postgres":
     from tidegate.stack.postgres import Postgres
 
-    return Postgres(folder / "postgres", fsync=False)
+    return Postgres(folder / "postgres", fsync=False, settings={"max_prepared_transactions": "10"})
 
 
 def _embedded_kafka(folder: Path) -> "Kafka":
