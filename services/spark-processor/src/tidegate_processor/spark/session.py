@@ -34,6 +34,7 @@ _REALTIME = {
 
 _LEAN = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
