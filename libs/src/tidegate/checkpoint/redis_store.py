@@ -40,7 +40,7 @@ return {'accepted', ARGV[2]}
 
 def write_ack(client: redis.Redis, pipeline: str, ack: Ack) -> AckOutcome:
     outcome, stored = _evaluate(client, pipeline, ack, disbelieved=b"")
-    if outcome is not AckOutcome.ACCEPTED and not _is_believable(stored, ack):
+    if outcome is not AckOutcome.ACCEPTED and _believed(stored, ack.sink, ack.generation) is None:
         outcome, _ = _evaluate(client, pipeline, ack, disbelieved=stored)
     return outcome
 
@@ -58,14 +58,6 @@ def _evaluate(client: redis.Redis, pipeline: str, ack: Ack, *, disbelieved: byte
     return AckOutcome(outcome.decode()), stored
 
 
-def _is_believable(stored: bytes, ack: Ack) -> bool:
-    try:
-        decode_ack(stored, sink=ack.sink, generation=ack.generation)
-    except DecodeError:
-        return False
-    return True
-
-
 async def read_acks(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:
     """The believable acks of this generation; sinks without one are absent."""
     try:
@@ -76,11 +68,26 @@ async def read_acks(client: redis.asyncio.Redis, pipeline: str, generation: str)
             code="ACK_STORE_UNAVAILABLE",
             remedy="Check that Redis is up and reachable; nothing is confirmed meanwhile.",
         ) from error
-    acks = {}
-    for field, value in values.items():
-        sink = field.decode(errors="replace")
-        try:
-            acks[sink] = decode_ack(value, sink=sink, generation=generation)
-        except DecodeError:
-            continue
-    return acks
+    named = ((field.decode(errors="replace"), value) for field, value in values.items())
+    acks = ((sink, _believed(value, sink, generation)) for sink, value in named)
+    return {sink: ack for sink, ack in acks if ack is not None}
+
+
+def read_ack(client: redis.Redis, pipeline: str, generation: str, sink: str) -> Ack | None:
+    """The believable ack of one sink. Raises when Redis does not answer: "none" would be a guess."""
+    try:
+        value = client.hget(ack_key(pipeline, generation), sink)
+    except redis.RedisError as error:
+        raise TransientError(
+            f"Redis did not tell the sink's ack: {type(error).__name__}",
+            code="ACK_STORE_UNAVAILABLE",
+            remedy="Check that Redis is up and reachable; the lane starts again.",
+        ) from error
+    return _believed(value, sink, generation) if isinstance(value, bytes) else None
+
+
+def _believed(value: bytes, sink: str, generation: str) -> Ack | None:
+    try:
+        return decode_ack(value, sink=sink, generation=generation)
+    except DecodeError:
+        return None

@@ -7,7 +7,7 @@ non-transactional form would pin WAL (before PostgreSQL 19).
 import asyncio
 import json
 
-from tidegate_reader.progress import unix_microseconds
+from tidegate.clock import unix_microseconds
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.surroundings import Surroundings
 

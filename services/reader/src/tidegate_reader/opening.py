@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 from tidegate.checkpoint.connect import connect_async
+from tidegate.clock import unix_microseconds
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochRecord, StreamOptions
@@ -23,7 +24,6 @@ from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate_reader.acks import read_now
 from tidegate_reader.frames import EpochStamp
-from tidegate_reader.progress import unix_microseconds
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic

@@ -10,6 +10,7 @@ One TaskGroup: the first task that fails ends the run, and its error says whethe
 import asyncio
 from contextlib import AsyncExitStack, suppress
 
+from tidegate.clock import unix_microseconds
 from tidegate.contracts.status import State
 from tidegate.errors import TransientError
 from tidegate.lsn import format_lsn
@@ -21,7 +22,6 @@ from tidegate_reader.heartbeat import Heartbeat
 from tidegate_reader.intake import Intake
 from tidegate_reader.keeper import Keeper
 from tidegate_reader.opening import Run, begin, check, connect_side, open_stream
-from tidegate_reader.progress import unix_microseconds
 from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection

@@ -1,14 +1,10 @@
 """The numbers of this run in one place: stages write them, status and metrics read them. Nothing is decided by them."""
 
-import time
 from dataclasses import dataclass, field
 
+from tidegate.clock import unix_microseconds
 from tidegate.contracts.status import Failure, ReaderStatus, State
 from tidegate.errors import TidegateError
-
-
-def unix_microseconds() -> int:
-    return time.time_ns() // 1000
 
 
 @dataclass(slots=True)

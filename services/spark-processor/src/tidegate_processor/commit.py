@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidegate.clock import from_postgres, unix_microseconds
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
@@ -23,7 +24,6 @@ from tidegate.contracts.frame import FrameKind
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position
-from tidegate_processor.clock import from_postgres, unix_microseconds
 from tidegate_processor.dead_letters import dead_letter, operation_of
 from tidegate_processor.decode import Change, decode_changes, newest_commit_time, skip_partial_transaction
 from tidegate_processor.encodings.envelope import EventContext

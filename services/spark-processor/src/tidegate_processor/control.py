@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from tidegate.checkpoint.redis_store import write_ack
+from tidegate.checkpoint.redis_store import read_ack, write_ack
 from tidegate.checkpoint.store import AckOutcome
+from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.ack import Ack, decode_ack, encode_position
+from tidegate.contracts.ack import Ack, encode_position
 from tidegate.contracts.control import LaneControl, decode_control
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
-from tidegate_processor.clock import unix_microseconds
 
 if TYPE_CHECKING:
     from tidegate_processor.commit import Delivery
@@ -38,20 +38,7 @@ class LaneLink:
         self._last = self._status(State.STARTING)
 
     def acked(self, generation: str) -> Ack | None:
-        """Raises when Redis does not answer: "none" would be a guess."""
-        sink = self._settings.sink
-        try:
-            value = self._client.hget(names.ack_key(self._pipeline, generation), sink)
-        except redis.RedisError as error:
-            raise TransientError(
-                f"Redis did not tell the sink's ack: {type(error).__name__}",
-                code="ACK_STORE_UNAVAILABLE",
-                remedy="Check that Redis is up and reachable; the lane starts again.",
-            ) from error
-        try:
-            return decode_ack(value, sink=sink, generation=generation) if isinstance(value, bytes) else None
-        except DecodeError:
-            return None
+        return read_ack(self._client, self._pipeline, generation, self._settings.sink)
 
     def acknowledge(self, ack: Ack | None) -> None:
         """Once a place, and again now and then: a Redis that was emptied has to learn it anew."""

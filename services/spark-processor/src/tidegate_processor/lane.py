@@ -31,6 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tidegate.clock import unix_microseconds
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import StartFrom, Trigger
@@ -39,7 +40,6 @@ from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError
 from tidegate.observability import logs
-from tidegate_processor.clock import unix_microseconds
 from tidegate_processor.kafka_clients import librdkafka_settings, look_at, read_cursor
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings

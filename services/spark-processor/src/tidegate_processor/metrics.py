@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from tidegate.clock import unix_microseconds
 from tidegate.observability.metrics import Metrics
-from tidegate_processor.clock import unix_microseconds
 from tidegate_processor.lane import Lane, LaneState
 
 
