@@ -86,7 +86,8 @@ class Route:
         found = self.source.execute(
             "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s", [self.slot]
         ).fetchone()
-        return parse_lsn(found[0]) if found else Lsn(0)
+        # NULL while the server is still looking for the slot's starting point.
+        return parse_lsn(found[0]) if found and found[0] else Lsn(0)
 
     def wal_end(self) -> Lsn:
         (found,) = self.source.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("0/0",)
