@@ -84,14 +84,14 @@ def _put_plain(to: int, form: int, at: int, end: int, delimiter: int) -> int:
 @inlined
 def _put_nested(to: int, form: int, at: int, end: int, delimiter: int, scratch: int) -> int:
     begin, depth = at, 0
-    closed = True  # whether a delimiter or the end of a dimension may follow
+    closed = False  # whether a delimiter or the end of a dimension may follow
     opened = False  # whether the last mark began a dimension
     while at < end:
         mark = byte(at)
         if mark == _BACKSLASH or (at > begin and depth == 0):
             return NO_ARRAY
         if mark == _OPEN:
-            if at > begin and closed:
+            if closed:
                 return NO_ARRAY
             put(to, ord("["))
             to += 1

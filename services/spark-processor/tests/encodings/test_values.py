@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.errors import RecordError
@@ -131,6 +131,7 @@ def test_an_array_of_text_survives(items: list[object]) -> None:
     assert items == json.loads(_value(TEXTS, _array_text(items)))
 
 
+@example('},"a",{', TEXTS)  # became `],"a",[`: it closed a dimension that nothing had opened
 @given(st.text(alphabet='{}",\\1a []=N', max_size=30), st.sampled_from([INT4S, TEXTS, BOXES, FLOAT8S]))
 def test_whatever_stands_in_an_array_the_result_is_json(text: str, type_oid: int) -> None:
     """And when it is not an array's text, it stays that text."""

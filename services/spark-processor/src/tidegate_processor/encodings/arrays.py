@@ -27,7 +27,7 @@ def array_json(array: bytes, element: Callable[[bytes], bytes], delimiter: bytes
     match = _BY_DELIMITER[delimiter].match
     parts: list[bytes] = []
     depth = at = 0
-    closed = True  # whether a comma or the end of a dimension may follow
+    closed = False  # whether a comma or the end of a dimension may follow
     while at < len(array):
         token = match(array, at)
         if token is None or (at and depth == 0):
@@ -35,7 +35,7 @@ def array_json(array: bytes, element: Callable[[bytes], bytes], delimiter: bytes
         at = token.end()
         found = token.group()
         if found == b"{":
-            if at > 1 and closed:
+            if closed:
                 return None
             parts.append(b"[")
             depth += 1
