@@ -32,7 +32,7 @@ from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.preflight import preflight
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
-from tidegate_reader.sources.postgres_wal.quoting import identifier, literal
+from tidegate.quoting import identifier, literal
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.slots import SlotState, check_slot, create_slot, read_slot
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidegate.config.source import Publication
 from tidegate.config.tables import TablePattern
 from tidegate.errors import ConfigError, Problem
-from tidegate_reader.sources.postgres_wal.quoting import identifier, qualified
+from tidegate.quoting import identifier, qualified
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 
 Table = tuple[str, str]
