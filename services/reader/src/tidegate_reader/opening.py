@@ -22,6 +22,7 @@ from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_f
 from tidegate.contracts.generation import Generation
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.quoting import identifier, literal
 from tidegate_reader.acks import read_now
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
@@ -32,7 +33,6 @@ from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.preflight import preflight
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
-from tidegate.quoting import identifier, literal
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.slots import SlotState, check_slot, create_slot, read_slot
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream

@@ -17,8 +17,9 @@ from aiokafka.errors import KafkaError
 
 from tidegate.config.kafka import Compression, KafkaConfig, RawTopic
 from tidegate.errors import TransientError
+from tidegate.kafka_client import BATCH_OVERHEAD_BYTES, client_options, largest_batch
 from tidegate_reader.frames import SealedFrame
-from tidegate_reader.raw_topic import BATCH_OVERHEAD_BYTES, batch_bytes, client_options, unavailable
+from tidegate_reader.raw_topic import unavailable
 
 MAX_FRAMES_IN_FLIGHT = 64
 SEND_SECONDS = 30.0
@@ -108,8 +109,8 @@ async def open_producer(kafka: KafkaConfig, raw_topic: RawTopic) -> Any:
         acks="all",
         enable_idempotence=True,
         compression_type=compression,
-        max_batch_size=batch_bytes(raw_topic),
-        max_request_size=batch_bytes(raw_topic) + BATCH_OVERHEAD_BYTES,
+        max_batch_size=largest_batch(raw_topic),
+        max_request_size=largest_batch(raw_topic) + BATCH_OVERHEAD_BYTES,
         linger_ms=0,
     )
     try:

@@ -13,7 +13,8 @@ from aiokafka.errors import KafkaError
 from tidegate.config.kafka import KafkaConfig
 from tidegate.contracts.frame import FrameHeader, decode_header
 from tidegate.errors import StreamError, TransientError
-from tidegate_reader.raw_topic import client_options, unavailable
+from tidegate.kafka_client import client_options
+from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.tail import Tail, find_tail
 
 READ_SECONDS = 30.0

@@ -4,10 +4,9 @@ Invariant: one partition (total order), delete retention (never compacted), and 
 """
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -15,49 +14,17 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrP
 
 from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.errors import ConfigError, Problem, TransientError
-from tidegate_reader.kafka_protocol import TopicMetadata
+from tidegate.kafka_client import TopicMetadata, client_options, largest_batch
 
 ADMIN_SECONDS = 30.0
 _FOUND_EVERY_SECONDS = 0.1
 _BROKER_DEFAULT_BYTES = 1_048_588
-BATCH_OVERHEAD_BYTES = 4096
-"""Record batch header, record headers and a tick beside the largest frame."""
-_FULL_BATCH_BYTES = 1_000_000
-"""aiokafka has one batch of a partition under way at a time, so frames that wait share one. Below the brokers' default
-max.message.bytes (1,048,588)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
     topic_id: str
     partitions: int
-
-
-def batch_bytes(raw_topic: RawTopic) -> int:
-    """The largest record batch we send."""
-    return max(_FULL_BATCH_BYTES, raw_topic.max_frame + BATCH_OVERHEAD_BYTES)
-
-
-def client_options(kafka: KafkaConfig) -> dict[str, Any]:
-    """How every client of ours reaches the brokers."""
-    security = kafka.security
-    options: dict[str, Any] = {
-        "bootstrap_servers": kafka.bootstrap,
-        "security_protocol": security.protocol.value,
-        "request_timeout_ms": 10_000,
-    }
-    if security.protocol.has_tls:
-        context = ssl.create_default_context(cafile=security.ca)
-        if security.cert:
-            context.load_cert_chain(security.cert, security.key)
-        options["ssl_context"] = context
-    if security.mechanism and security.password:
-        options |= {
-            "sasl_mechanism": security.mechanism.value,
-            "sasl_plain_username": security.username,
-            "sasl_plain_password": security.password.reveal(),
-        }
-    return options
 
 
 async def ensure_raw_topic(kafka: KafkaConfig, wanted: RawTopic) -> TopicState:
@@ -103,7 +70,7 @@ async def _create(admin: AIOKafkaAdminClient, wanted: RawTopic) -> None:
     configuration = {
         "cleanup.policy": "delete",
         "retention.ms": str(milliseconds),
-        "max.message.bytes": str(max(batch_bytes(wanted), _BROKER_DEFAULT_BYTES)),
+        "max.message.bytes": str(max(largest_batch(wanted), _BROKER_DEFAULT_BYTES)),
         "compression.type": "producer",
     }
     topic = NewTopic(wanted.name, 1, wanted.replication_factor, topic_configs=configuration)
@@ -140,8 +107,8 @@ def _check(wanted: RawTopic, state: TopicState, configuration: Mapping[str, str]
         problems.append(_problem("RAW_TOPIC_PARTITIONS", f"it has {state.partitions} partitions, not one"))
     if configuration.get("cleanup.policy") != "delete":
         problems.append(_problem("RAW_TOPIC_POLICY", "its cleanup.policy is not delete: records would vanish"))
-    if int(configuration.get("max.message.bytes", 0)) < batch_bytes(wanted):
-        reason = f"its max.message.bytes is below {batch_bytes(wanted)}, what raw_topic.max_frame needs"
+    if int(configuration.get("max.message.bytes", 0)) < largest_batch(wanted):
+        reason = f"its max.message.bytes is below {largest_batch(wanted)}, what raw_topic.max_frame needs"
         problems.append(_problem("RAW_TOPIC_MESSAGE_BYTES", reason))
     if problems:
         raise ConfigError(

@@ -5,8 +5,8 @@ Invariant: nothing is created or changed here.
 
 from tidegate.config.source import PostgresSource
 from tidegate.errors import ConfigError, Problem
-from tidegate_reader.sources.postgres_wal.publications import missing_publications, missing_tables
 from tidegate.quoting import identifier, qualified
+from tidegate_reader.sources.postgres_wal.publications import missing_publications, missing_tables
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 
 OLDEST_VERSION = 100_000

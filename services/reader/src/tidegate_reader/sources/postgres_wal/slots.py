@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tidegate.config.source import Slot
 from tidegate.errors import ConfigError, StreamError
 from tidegate.lsn import Lsn, parse_lsn
-from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate.quoting import identifier
+from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 

@@ -1,11 +1,13 @@
-"""Metadata of version 10, for the one thing aiokafka does not ask: the topic's own id.
+"""How every aiokafka client of ours reaches the brokers, and the one thing that aiokafka does not ask: a topic's id.
 
-A topic that is deleted and made again under the same name has another id; an offset counts only with it.
+A topic that is deleted and made again under the same name has another id; an offset counts only with it. Metadata of
+version 10 tells it, and never makes a topic by being asked.
 """
 
+import ssl
 import uuid
 from io import BytesIO
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -18,6 +20,41 @@ from aiokafka.protocol.types import (
     Schema,
     TaggedFields,
 )
+
+from tidegate.config.kafka import KafkaConfig, RawTopic
+
+BATCH_OVERHEAD_BYTES = 4096
+"""Record batch header, record headers and a tick beside the largest frame."""
+_FULL_BATCH_BYTES = 1_000_000
+"""aiokafka has one batch of a partition under way at a time, so frames that wait share one. Below the brokers' default
+max.message.bytes (1,048,588)."""
+
+
+def largest_batch(raw_topic: RawTopic) -> int:
+    """In bytes: the largest record batch that is sent to the raw topic."""
+    return max(_FULL_BATCH_BYTES, raw_topic.max_frame + BATCH_OVERHEAD_BYTES)
+
+
+def client_options(kafka: KafkaConfig) -> dict[str, Any]:
+    """Passwords and certificates are read anew at each call, so that rotated ones are seen."""
+    security = kafka.security
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap,
+        "security_protocol": security.protocol.value,
+        "request_timeout_ms": 10_000,
+    }
+    if security.protocol.has_tls:
+        context = ssl.create_default_context(cafile=security.ca)
+        if security.cert:
+            context.load_cert_chain(security.cert, security.key)
+        options["ssl_context"] = context
+    if security.mechanism and security.password:
+        options |= {
+            "sasl_mechanism": security.mechanism.value,
+            "sasl_plain_username": security.username,
+            "sasl_plain_password": security.password.reveal(),
+        }
+    return options
 
 
 class _Uuid(AbstractType[uuid.UUID]):  # type: ignore[misc] # aiokafka is not typed
