@@ -14,11 +14,17 @@ _KINDS = {
     "ConfigError": "Refused before the start, all problems at once, each with one of these codes. Exit 2, HTTP 422.",
     "TransientError": "The outside may heal: bounded retry, then exit 1 for the supervisor to restart. HTTP 503.",
     "RecordError": "This record can never be delivered: it becomes a dead letter and the stream goes on.",
+    "Caution": "Told by `tidegate doctor` and in the reader's log before the start, which goes on.",
     "StreamError": "Going on would lose or corrupt: the service stops and a person decides. Exit 3, HTTP 409.",
 }
 # How a code is written down, other than by raising its error.
-_PROBLEM_CALLS = frozenset({"Problem", "refuse", "_Rule"})
-_SUBCLASSES = {"DecodeError": "StreamError", "TidegateError": "StreamError"}
+_PROBLEM_CALLS = frozenset({"Problem", "refuse", "refusal", "_Rule"})
+_SUBCLASSES = {
+    "DecodeError": "StreamError",
+    "TidegateError": "StreamError",
+    "caution": "Caution",
+    "unknown": "TransientError",
+}
 
 _HEAD = """\
 # Errors

@@ -97,6 +97,19 @@ class Slot(Model):
         return failover
 
 
+class WithoutIdentity(StrEnum):
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+class Limit(Model):
+    table: TablePattern = Field(description="One of `tables`.")
+    columns: Many[PostgresName] = Field((), max_length=1_600, description="Publish these alone. Default: all.")
+    where: str | None = Field(
+        None, min_length=1, max_length=10_000, description="Publish rows for which this SQL expression is true."
+    )
+
+
 class Publication(Model):
     manage: bool = Field(True, description="true: create it and keep its tables as listed here. false: use `names`.")
     name: str = Field("", max_length=63, description="The managed publication. Default: `tidegate_<pipeline>`.")
@@ -105,7 +118,15 @@ class Publication(Model):
         description="Publish every table. UPDATE and DELETE then fail in your application on tables without identity.",
     )
     tables: Many[TablePattern] = Field((), max_length=10_000, description="`schema.table` or `schema.*`.")
+    limits: Many[Limit] = Field(
+        (), max_length=10_000, description="What of a table is published (PostgreSQL 15 and later). Default: all of it."
+    )
     names: Many[PostgresName] = Field((), max_length=1_000, description="Publications that exist already.")
+    without_identity: WithoutIdentity = Field(
+        WithoutIdentity.REFUSE,
+        description="Tables on which UPDATE and DELETE will fail once they are published: `refuse` to start, or `allow`"
+        " them, because they are only inserted into.",
+    )
     publish_via_partition_root: bool = Field(True, description="Publish a partition's changes as its root table's.")
 
     @field_validator("tables")
@@ -127,6 +148,19 @@ class Publication(Model):
                 remedy="Write public.orders or public.*; narrow it further in a sink's routes.",
             )
         return tables
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_are_of_listed_tables(cls, limits: tuple[Limit, ...], info: ValidationInfo) -> tuple[Limit, ...]:
+        listed = [table for table in info.data.get("tables", ()) if table.is_exact]
+        limited = [limit.table for limit in limits]
+        if "tables" in info.data and not (all(each in listed for each in limited) and len(set(limited)) == len(limits)):
+            raise refuse(
+                code="PUBLICATION_LIMITS",
+                reason="a limit is of one of the tables that are listed one by one, once",
+                remedy="List the table under tables, as schema.table, and give it one limit.",
+            )
+        return limits
 
     @field_validator("names")
     @classmethod

@@ -6,7 +6,6 @@ Invariant: the end of the raw topic is read after the slot is ours, so no reader
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
 """
 
-import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_f
 from tidegate.contracts.generation import Generation
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.preflight.server import version_of
+from tidegate.preflight.slot import SlotState
 from tidegate.quoting import identifier, literal
 from tidegate_reader.acks import read_now
 from tidegate_reader.frames import EpochStamp
@@ -31,10 +32,9 @@ from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
-from tidegate_reader.sources.postgres_wal.preflight import preflight
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
-from tidegate_reader.sources.postgres_wal.slots import SlotState, check_slot, create_slot, read_slot
+from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, read_slot
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _NONCE_BYTES = 16
@@ -64,24 +64,12 @@ async def connect_side(config: PipelineConfig) -> SideConnection:
 
 
 async def check(config: PipelineConfig, side: SideConnection) -> Checked:
-    """What is wrong at the source and at the raw topic is told together."""
+    """After the examination: what is looked at here is also used."""
     slot = await read_slot(side, config.source.slot.name)
-    server_version, topic = await asyncio.gather(
-        preflight(side, config.source, slot_exists=slot is not None),
-        ensure_raw_topic(config.kafka, config.raw_topic),
-        return_exceptions=True,
-    )
-    failures = [each for each in (server_version, topic) if isinstance(each, BaseException)]
-    if len(failures) > 1 and all(isinstance(each, ConfigError) for each in failures):
-        problems = [problem for each in failures if isinstance(each, ConfigError) for problem in each.problems]
-        raise ConfigError("source and raw topic are not fit", code="PREFLIGHT", problems=tuple(problems))
-    if failures:
-        raise failures[0]
-    assert isinstance(server_version, int)
-    assert not isinstance(topic, BaseException)
     if slot is not None:
         check_slot(slot, config.source.database)
-    return Checked(server_version, topic.topic_id, slot)
+    topic = await ensure_raw_topic(config.kafka, config.raw_topic)
+    return Checked(await version_of(side.fetch), topic.topic_id, slot)
 
 
 async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream) -> Run:

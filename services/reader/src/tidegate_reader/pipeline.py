@@ -15,6 +15,7 @@ from tidegate.contracts.status import State
 from tidegate.errors import TransientError
 from tidegate.lsn import format_lsn
 from tidegate_reader.acks import AckWatch
+from tidegate_reader.examination import examine
 from tidegate_reader.feedback import Feedback, Levels
 from tidegate_reader.framer import Framer
 from tidegate_reader.gate import Gate
@@ -38,6 +39,7 @@ async def run(around: Surroundings) -> None:
     async with AsyncExitStack() as resources:
         side = await connect_side(around.config)
         resources.push_async_callback(side.close)
+        await examine(around, side)
         checked = await check(around.config, side)
         stream = await open_stream(around.config)
         resources.callback(stream.close)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from tidegate.errors import TidegateError
-from tidegate_admin.cli import output
+from tidegate_admin.cli import output, token
+from tidegate_admin.cli.options import URL, Json, TokenOption, Url
 
 app = typer.Typer(
     name="tidegate",
@@ -21,8 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(token.app, name="token")
 
-Json = Annotated[bool, typer.Option("--json", help="As JSON on stdout, for programs.")]
 State = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="Where servers keep data and logs. Default: below $TIDEGATE_STATE."),
@@ -46,17 +47,33 @@ def validate(
 
 
 @app.command()
+def doctor(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline.yaml whose surroundings to look at.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="As the services take it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look at source, raw topic and Redis as the reader does before it starts, and tell all findings at once.
+
+    Exit 0: it would start, 1: something could not be asked, 2: it would refuse.
+    """
+    from tidegate_admin.cli.doctor import run
+
+    raise typer.Exit(run(file, overrides or [], as_json=json))
+
+
+@app.command()
 def status(
     config: Files = None,
-    url: Annotated[
-        str, typer.Option(envvar="TIDEGATE_URL", help="The admin service to ask, if no file is given.")
-    ] = "http://127.0.0.1:8080",
+    url: Url = URL,
+    token: TokenOption = None,
     json: Json = False,
 ) -> None:
     """Show pipelines, readers and lanes: from the admin service, or with --config from Redis and PostgreSQL."""
     from tidegate_admin.cli.status import run
 
-    raise typer.Exit(run(config or [], url, as_json=json))
+    raise typer.Exit(run(config or [], url, token, as_json=json))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.config.source import Publication
 from tidegate.config.tables import TablePattern
-from tidegate.errors import ConfigError, Problem
+from tidegate.errors import ConfigError
 from tidegate.quoting import identifier, qualified
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 
@@ -40,43 +40,6 @@ async def ensure_publication(side: SideConnection, wanted: Publication) -> None:
         await side.run(f"ALTER PUBLICATION {identifier(wanted.name)} ADD {_scope(missing)}")
     if wanted.publish_via_partition_root != state.via_root:
         await side.run(f"ALTER PUBLICATION {identifier(wanted.name)} SET ({_option(wanted)})")
-
-
-async def missing_publications(side: SideConnection, names: tuple[str, ...]) -> list[Problem]:
-    rows = await side.fetch("SELECT pubname FROM pg_publication WHERE pubname = ANY(%s)", [list(names)])
-    found = {row[0] for row in rows}
-    return [
-        Problem(
-            "source.publication.names",
-            code="PUBLICATION_UNKNOWN",
-            reason=f"publication {name} does not exist",
-            remedy=f"CREATE PUBLICATION {identifier(name)} FOR TABLE …;",
-        )
-        for name in names
-        if name not in found
-    ]
-
-
-async def missing_tables(side: SideConnection, wanted: Publication) -> list[Problem]:
-    exact = [(table.schema.text, table.table.text) for table in wanted.tables if table.is_exact]
-    schemas = [table.schema.text for table in wanted.tables if table.is_whole_schema]
-    rows = await side.fetch(
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))",
-        [[schema for schema, _ in exact], [table for _, table in exact]],
-    )
-    known = {row[0] for row in await side.fetch("SELECT nspname FROM pg_namespace")}
-    absent = [f"table {qualified(*table)}" for table in exact if table not in set(rows)]
-    absent += [f"schema {identifier(schema)}" for schema in schemas if schema not in known]
-    return [
-        Problem(
-            "source.publication.tables",
-            code="TABLE_UNKNOWN",
-            reason=f"{name} does not exist",
-            remedy="Create it first, or remove it from the list.",
-        )
-        for name in absent
-    ]
 
 
 async def _read(side: SideConnection, name: str) -> PublicationState | None:

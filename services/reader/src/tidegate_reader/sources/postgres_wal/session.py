@@ -31,6 +31,11 @@ _PINS = {
 }
 
 
+# Since 14 and 17. Between heartbeats the second connection is idle for as long as the interval is.
+_TIMEOUTS = ("idle_session_timeout", "transaction_timeout")
+_NEVER_IDLE_OUT = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)"
+
+
 def replication_conninfo(source: PostgresSource, application: str) -> str:
     timeout = {"wal_sender_timeout": f"{WAL_SENDER_TIMEOUT_SECONDS}s"}
     return _conninfo(source, application, _PINS | timeout, replication="database")
@@ -47,13 +52,21 @@ class SideConnection:
     async def open(cls, source: PostgresSource, application: str) -> "SideConnection":
         try:
             async with asyncio.timeout(QUERY_SECONDS):
-                return cls(
-                    await psycopg.AsyncConnection.connect(_conninfo(source, application, _PINS), autocommit=True)
+                connection = await psycopg.AsyncConnection.connect(
+                    _conninfo(source, application, _PINS), autocommit=True
                 )
+                # Not in the startup packet: the versions that do not know one of them would refuse the connection.
+                await connection.execute(_NEVER_IDLE_OUT, [list(_TIMEOUTS)])
+                return cls(connection)
         except psycopg.OperationalError as error:
             raise refused_connection(str(error)) from error
         except TimeoutError:
             raise refused_connection("no answer in time") from None
+
+    @property
+    def backend_pid(self) -> int:
+        """What the server said while connecting."""
+        return self._connection.info.backend_pid
 
     async def fetch(
         self, query: LiteralString | sql.Composed, parameters: Sequence[object] | Mapping[str, object] = ()

@@ -4,11 +4,13 @@ Invariant: a slot is created only where the raw topic knows of none; a lost one 
 """
 
 import re
-from dataclasses import dataclass
 
 from tidegate.config.source import Slot
 from tidegate.errors import ConfigError, StreamError
 from tidegate.lsn import Lsn, parse_lsn
+from tidegate.preflight import slot as preflight_slot
+from tidegate.preflight.findings import raise_worst
+from tidegate.preflight.slot import SlotState, judge_slot
 from tidegate.quoting import identifier
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.session import SideConnection
@@ -17,56 +19,15 @@ from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 _NAME = re.compile(r"[a-z0-9_]{1,63}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SlotState:
-    name: str
-    plugin: str
-    database: str
-    active_pid: int | None
-    confirmed: Lsn
-    restart: Lsn
-    invalidated: str | None
-    """Why the server gave it up, if it did."""
-    two_phase: bool
-    safe_wal_bytes: int | None
-
-
 async def read_slot(side: SideConnection, name: str) -> SlotState | None:
-    # As JSON, because the columns differ from version to version.
-    rows = await side.fetch("SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", [name])
-    if not rows:
-        return None
-    row = rows[0][0]
-    lost = "lost" if row.get("wal_status") == "lost" else None
-    return SlotState(
-        name=name,
-        plugin=row["plugin"] or "",
-        database=row["database"] or "",
-        active_pid=row["active_pid"],
-        confirmed=parse_lsn(row["confirmed_flush_lsn"] or "0/0"),
-        restart=parse_lsn(row["restart_lsn"] or "0/0"),
-        invalidated=row.get("invalidation_reason") or ("conflicting" if row.get("conflicting") else lost),
-        two_phase=bool(row.get("two_phase")),
-        safe_wal_bytes=row.get("safe_wal_size"),
-    )
+    return await preflight_slot.read_slot(side.fetch, name)
 
 
 def check_slot(slot: SlotState, database: str) -> None:
     """Raises if this slot cannot be read by us."""
     if slot.invalidated:
         raise StreamError(f"slot {slot.name} is invalidated ({slot.invalidated})", code="SLOT_LOST", remedy=LOST_REMEDY)
-    if slot.plugin != "pgoutput" or slot.database != database:
-        raise ConfigError(
-            f"slot {slot.name} belongs to plugin {slot.plugin or 'none'}, database {slot.database or 'none'}",
-            code="SLOT_FOREIGN",
-            remedy="Give this pipeline a slot name of its own.",
-        )
-    if slot.two_phase:
-        raise ConfigError(
-            f"slot {slot.name} has two_phase set, so prepared transactions would be sent",
-            code="SLOT_TWO_PHASE",
-            remedy="Drop it when its changes are consumed and let the reader create its own, without two_phase.",
-        )
+    raise_worst(judge_slot(slot, database))
 
 
 async def create_slot(stream: ReplicationStream, slot: Slot, server_version: int) -> Lsn:

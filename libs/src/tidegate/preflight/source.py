@@ -1,0 +1,29 @@
+"""The source, asked through one plain connection: server, role, capacity, slot, publications, tables.
+
+Invariant: only reads, and no driver is imported: the caller brings `ask`, the reader its own connection, the command
+its own.
+"""
+
+from tidegate.config.source import PostgresSource
+from tidegate.preflight.ask import Ask
+from tidegate.preflight.capacity import examine_capacity
+from tidegate.preflight.findings import Finding
+from tidegate.preflight.publications import examine_publications
+from tidegate.preflight.role import examine_role
+from tidegate.preflight.server import examine_server, version_of
+from tidegate.preflight.slot import examine_slot
+from tidegate.preflight.tables import examine_tables
+
+
+async def examine_source(ask: Ask, source: PostgresSource, backend_pid: int) -> list[Finding]:
+    """`backend_pid` is what the server said of itself while connecting: a pooler in between says something else."""
+    version = await version_of(ask)
+    slot, findings = await examine_slot(ask, source, version)
+    return [
+        *await examine_server(ask, version, backend_pid),
+        *findings,
+        *await examine_capacity(ask, slot_exists=slot is not None),
+        *await examine_role(ask, source),
+        *await examine_publications(ask, source, version),
+        *await examine_tables(ask, source, version),
+    ]

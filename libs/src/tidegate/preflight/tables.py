@@ -1,0 +1,104 @@
+"""Tables whose UPDATE and DELETE PostgreSQL refuses once they are published: that would break the application.
+
+Refused, or only told if `source.publication.without_identity` says `allow`.
+"""
+
+from tidegate.config.source import PostgresSource, WithoutIdentity
+from tidegate.preflight.ask import Ask
+from tidegate.preflight.findings import Finding, caution, refusal
+from tidegate.preflight.publications import OLDEST_SCHEMAS
+from tidegate.quoting import qualified
+
+MAX_NAMED_TABLES = 20
+
+_WITHOUT_IDENTITY = """
+WITH published AS (
+  SELECT DISTINCT t.schemaname, t.tablename FROM pg_publication p JOIN pg_publication_tables t ON t.pubname = p.pubname
+  WHERE p.pubname = ANY(%(given)s) AND (p.pubupdate OR p.pubdelete)
+), wanted AS (
+  SELECT schemaname, tablename FROM published
+  UNION SELECT * FROM unnest(%(schemas)s::text[], %(tables)s::text[])
+)
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%%'
+  AND ((n.nspname, c.relname) IN (SELECT schemaname, tablename FROM wanted)
+       OR n.nspname = ANY(%(whole)s) OR %(every)s)
+  AND CASE c.relreplident
+        WHEN 'f' THEN false
+        WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+        WHEN 'i' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident)
+        ELSE true
+      END
+ORDER BY 1, 2
+"""
+# Columns of the identity that a column list leaves out, and columns of a row filter that the identity does not have:
+# pg_depend knows which columns a filter uses.
+_NARROWED = """
+WITH narrowed AS (
+  SELECT r.oid, r.prrelid, r.prattrs, r.prqual IS NOT NULL AS filtered, c.relreplident, ARRAY(
+    SELECT a FROM pg_index i, unnest(i.indkey) a WHERE i.indrelid = c.oid AND a > 0
+      AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END) AS identity
+  FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid
+  WHERE p.pubname = ANY(%s) AND (p.pubupdate OR p.pubdelete)
+)
+SELECT n.nspname, c.relname FROM narrowed w JOIN pg_class c ON c.oid = w.prrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE (w.prattrs IS NOT NULL AND (w.relreplident = 'f' OR NOT w.identity <@ w.prattrs::int2[]))
+   OR (w.filtered AND w.relreplident <> 'f' AND EXISTS (
+     SELECT FROM pg_depend d WHERE d.classid = 'pg_publication_rel'::regclass AND d.objid = w.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.refobjid = w.prrelid AND d.refobjsubid > 0
+       AND NOT d.refobjsubid::int2 = ANY(w.identity)))
+ORDER BY 1, 2
+"""
+
+
+async def examine_tables(ask: Ask, source: PostgresSource, version: int) -> list[Finding]:
+    publication = source.publication
+    exact = [table for table in publication.tables if table.is_exact]
+    rows = await ask(
+        _WITHOUT_IDENTITY,
+        {
+            "given": list(publication.names),
+            "schemas": [table.schema.text for table in exact],
+            "tables": [table.table.text for table in exact],
+            "whole": [table.schema.text for table in publication.tables if table.is_whole_schema],
+            "every": publication.all_tables,
+        },
+    )
+    allowed = publication.without_identity is WithoutIdentity.ALLOW
+    findings = [_finding(_without_identity(schema, table), allowed) for schema, table in rows[:MAX_NAMED_TABLES]]
+    if len(rows) > MAX_NAMED_TABLES:
+        more = f"{len(rows) - MAX_NAMED_TABLES} more tables have no usable replica identity"
+        findings.append(_finding((more, "See pg_class.relreplident."), allowed))
+    if version >= OLDEST_SCHEMAS:
+        names = [publication.name] if publication.manage else list(publication.names)
+        findings += [_narrowed(schema, table, allowed=allowed) for schema, table in await ask(_NARROWED, [names])]
+    return findings
+
+
+def _without_identity(schema: str, table: str) -> tuple[str, str]:
+    name = qualified(schema, table)
+    return (
+        f"{name} has no usable replica identity: once published, UPDATE and DELETE on it fail",
+        f"ALTER TABLE {name} ADD PRIMARY KEY (…); or ALTER TABLE {name} REPLICA IDENTITY FULL; or accept it with "
+        "source.publication.without_identity: allow, for tables that are only inserted into.",
+    )
+
+
+def _finding(told: tuple[str, str], allowed: bool) -> Finding:
+    reason, remedy = told
+    if allowed:
+        return caution("source.publication", code="REPLICA_IDENTITY", reason=reason, remedy=remedy)
+    return refusal("source.publication", code="REPLICA_IDENTITY", reason=reason, remedy=remedy)
+
+
+def _narrowed(schema: str, table: str, *, allowed: bool) -> Finding:
+    kind = caution if allowed else refusal
+    return kind(
+        "source.publication",
+        code="IDENTITY_NARROWED",
+        reason=f"the column list or row filter of {qualified(schema, table)} does not go with its replica identity: "
+        "UPDATE and DELETE on it fail",
+        remedy="Put every identity column into the list and only identity columns into the filter.",
+    )
