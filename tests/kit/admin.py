@@ -1,18 +1,25 @@
 """Builds what the admin service sees, in order but for what a test says, and asks its API without a socket."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 
+from tidegate.config.base import Address
 from tidegate.config.load import pipeline_from
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.status import LaneStatus, ReaderStatus, State
 from tidegate.lsn import Lsn
 from tidegate.position import Position
+from tidegate_admin.access import Access
+from tidegate_admin.app import create_app
+from tidegate_admin.config import AdminSettings
 from tidegate_admin.pipelines.observation import Observation, Statuses
+from tidegate_admin.pipelines.service import Levels, pipeline_view
+from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.slots.service import SlotView
 
 NOW = 1_800_000_000_000_000
@@ -101,10 +108,22 @@ class Api:
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.request("GET", path, headers)
 
-    def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
-        return asyncio.run(self._request(method, path, headers or {}))
+    def request(self, method: str, path: str, headers: Any = None, **more: Any) -> httpx.Response:
+        return asyncio.run(self._request(method, path, headers or {}, more))
 
-    async def _request(self, method: str, path: str, headers: dict[str, str]) -> httpx.Response:
+    async def _request(self, method: str, path: str, headers: Any, more: dict[str, Any]) -> httpx.Response:
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await client.request(method, path, headers=headers)
+            return await client.request(method, path, headers=headers, **more)
+
+
+def make_app(tokens: Path | None = None, **settings: Any) -> FastAPI:
+    """No server answers behind its one pipeline."""
+    told = AdminSettings((make_config(),), Address("127.0.0.1", 0), tokens, **settings)
+    return create_app(told, Watch(told.pipelines), Access(told))
+
+
+def with_a_look(app: FastAPI) -> FastAPI:
+    """As after a first look at a pipeline in order."""
+    app.state.deps.watch._views["shop"] = pipeline_view(make_config(), make_observation(), Levels())
+    return app

@@ -37,7 +37,7 @@ def ack_channel(pipeline: str, generation: str) -> str:
 
 
 def lineage_key(pipeline: str) -> str:
-    """The generation and epoch that the running reader works in: for people, nothing is decided by it."""
+    """Sealed lineage: where the running reader works. Written by the reader every second, read by it and by lanes."""
     return f"tidegate:{pipeline}:lineage"
 
 
@@ -54,3 +54,8 @@ def lane_status_key(pipeline: str, sink: str) -> str:
 def lane_control_key(pipeline: str, sink: str) -> str:
     """Sealed control value: what the driver asks of the lane's stage."""
     return f"tidegate:{pipeline}:lane:{sink}:control"
+
+
+def audit_key(pipeline: str) -> str:
+    """Stream: who changed what through the admin API, the newest entries. The log of the service has all of them."""
+    return f"tidegate:{pipeline}:audit"

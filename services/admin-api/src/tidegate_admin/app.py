@@ -1,7 +1,7 @@
-"""The application: routes, errors, headers.
+"""The application: routes, the guard before them, errors, headers.
 
-Invariant: every route is listed here by its router, every refusal is a problem document, and no page loads anything
-from elsewhere.
+Invariant: what is not listed here by its router is refused by the guard, every refusal is a problem document, and no
+page loads anything from elsewhere.
 """
 
 from importlib.metadata import version
@@ -12,12 +12,15 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate_admin import errors
+from tidegate_admin.access import Access
 from tidegate_admin.config import AdminSettings
 from tidegate_admin.deps import Deps
 from tidegate_admin.health.endpoints import router as health
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.endpoints import router as pipelines
 from tidegate_admin.pipelines.watch import Watch
+from tidegate_admin.security.guard import Guard
+from tidegate_admin.security.tokens import TokenFile
 from tidegate_admin.ui.endpoints import router as ui
 
 ROUTERS = (health, pipelines, ui)
@@ -29,10 +32,10 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_PROBLEM = {"model": errors.ProblemDocument, "description": "A problem document.", "content": {errors.MEDIA_TYPE: {}}}
+_PROBLEM = {"model": errors.ProblemDocument, "description": "A problem document (RFC 9457)."}
 
 
-def create_app(settings: AdminSettings, watch: Watch) -> FastAPI:
+def create_app(settings: AdminSettings, watch: Watch, access: Access) -> FastAPI:
     app = FastAPI(
         title="Tidegate admin API",
         version=version("tidegate-admin"),
@@ -44,12 +47,23 @@ def create_app(settings: AdminSettings, watch: Watch) -> FastAPI:
         generate_unique_id_function=_operation_id,
         responses={"default": _PROBLEM},
     )
-    app.state.deps = Deps(settings, watch, AdminMetrics(watch))
+    app.state.deps = Deps(settings, watch, AdminMetrics(watch), access)
+    app.add_middleware(
+        Guard,
+        routes=routes(),
+        tokens=TokenFile(settings.tokens) if settings.tokens else None,
+        sink=access,
+        limits=settings.limits,
+    )
     app.add_middleware(SafeHeaders)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def routes() -> tuple[APIRoute, ...]:
+    return tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
 
 
 class SafeHeaders:

@@ -1,9 +1,8 @@
-"""What this service is told: one file a pipeline, one address, one token.
+"""What this service is told: one file a pipeline, one address, one file of tokens.
 
-Invariant: an address that others can reach is refused without a token, before anything is bound.
+Invariant: an address that others can reach is refused without tokens, before anything is bound.
 """
 
-import ipaddress
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,47 +12,62 @@ from tidegate.config.base import Address, parse_address
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import ConfigError, Problem
+from tidegate_admin.security.egress import Egress
+from tidegate_admin.security.limits import Limits
+from tidegate_admin.security.origin import is_loopback
+from tidegate_admin.security.tokens import read_tokens
 
-TOKEN_VARIABLE = "TIDEGATE_ADMIN_TOKEN"  # noqa: S105 - the variable's name
-MIN_TOKEN_CHARACTERS = 16
-SECRET_SECTIONS = ("source", "redis")
-"""Whose secrets this service reads: it never talks to Kafka as a client of the pipeline."""
-
-_PLACEHOLDERS = ("changeme", "change-me", "placeholder", "secret", "token", "password", "example")
+TOKENS_VARIABLE = "TIDEGATE_ADMIN_TOKENS"
+SECRET_SECTIONS = ("source", "redis", "kafka")
+"""Whose secrets this service reads: sinks' are the processor's."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings:
     pipelines: tuple[PipelineConfig, ...]
     http: Address
-    token: str | None = field(default=None, repr=False)
+    tokens: Path | None = None
+    """Written by `tidegate token`; none: whoever is on this machine may read and operate."""
+    state: Path | None = None
+    """Where indexes are kept over a restart; none: they are built anew."""
+    egress: Egress = field(default_factory=Egress)
+    limits: Limits = field(default_factory=Limits)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Of each pipeline, its configuration."""
 
-    @property
-    def is_loopback(self) -> bool:
-        return is_loopback(self.http.host)
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The command line."""
+
+    listen: str | None = None
+    tokens: str | None = None
+    state: str | None = None
+    allow_urls: Sequence[str] = ()
 
 
 def load_settings(
     paths: Sequence[str | Path],
     overrides: Sequence[str] = (),
-    listen: str | None = None,
+    told: Told = Told(),
     environ: Mapping[str, str] = os.environ,
 ) -> AdminSettings:
     pipelines = tuple(load_pipeline(path, overrides, environ, secrets=SECRET_SECTIONS) for path in paths)
-    problems = [*_duplicates(pipelines), *_addresses(pipelines, listen)]
-    http = _listen_address(listen) if listen else pipelines[0].admin.http
-    token = environ.get(TOKEN_VARIABLE) or None
-    problems += _token_problems(http, token)
+    problems = [*_duplicates(pipelines), *_addresses(pipelines, told.listen)]
+    http = _listen_address(told.listen) if told.listen else pipelines[0].admin.http
+    named = told.tokens or environ.get(TOKENS_VARIABLE)
+    tokens = Path(named) if named else None
+    problems += _token_problems(http, tokens)
     if problems:
         raise ConfigError("the admin service cannot start like this", code="ADMIN_CONFIG", problems=tuple(problems))
-    return AdminSettings(pipelines, http, token)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return AdminSettings(
+        pipelines,
+        http,
+        tokens,
+        Path(told.state) if told.state else None,
+        Egress(tuple(told.allow_urls)),
+        files={config.pipeline: Path(path) for config, path in zip(pipelines, paths, strict=True)},
+    )
 
 
 def _listen_address(listen: str) -> Address:
@@ -91,23 +105,19 @@ def _addresses(pipelines: Sequence[PipelineConfig], listen: str | None) -> list[
     ]
 
 
-def _token_problems(http: Address, token: str | None) -> list[Problem]:
-    if token is None and not is_loopback(http.host):
-        return [
-            Problem(
-                "admin.http",
-                code="ADMIN_TOKEN_MISSING",
-                reason="others can reach this address, and no token protects it",
-                remedy=f"Set {TOKEN_VARIABLE} to a long random value, or listen on 127.0.0.1.",
-            )
-        ]
-    if token is not None and (len(token) < MIN_TOKEN_CHARACTERS or token.lower() in _PLACEHOLDERS):
-        return [
-            Problem(
-                TOKEN_VARIABLE,
-                code="ADMIN_TOKEN_WEAK",
-                reason=f"a token has at least {MIN_TOKEN_CHARACTERS} characters",
-                remedy="Draw one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'.",
-            )
-        ]
-    return []
+def _token_problems(http: Address, tokens: Path | None) -> list[Problem]:
+    try:
+        there = read_tokens(tokens) if tokens else ()
+    except ConfigError as error:
+        return [Problem("--tokens", error.code, error.message, error.remedy)]
+    if there or (tokens is None and is_loopback(http.host)):
+        return []
+    reason = "the file of tokens holds none" if tokens else "others can reach this address, and no token protects it"
+    return [
+        Problem(
+            "admin.http",
+            code="ADMIN_TOKEN_MISSING",
+            reason=reason,
+            remedy=f"Make one with `tidegate token create` and name its file with --tokens or {TOKENS_VARIABLE}.",
+        )
+    ]

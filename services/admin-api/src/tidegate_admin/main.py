@@ -13,13 +13,15 @@ import uvicorn
 from tidegate.config.base import Address
 from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
+from tidegate_admin.access import Access
 from tidegate_admin.app import create_app
-from tidegate_admin.config import TOKEN_VARIABLE, AdminSettings, load_settings
+from tidegate_admin.config import TOKENS_VARIABLE, AdminSettings, Told, load_settings
 from tidegate_admin.pipelines.watch import Watch
 
 _BACKLOG = 128
 _GRACE_SECONDS = 5
-_REQUESTS_AT_ONCE = 200
+_REQUESTS_AT_ONCE = 1_000
+"""Most of them streams of events that wait."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +33,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     logs.configure("admin")
     log = logs.get("admin")
     try:
-        settings = load_settings(options.config, options.set, options.listen)
+        settings = load_settings(options.config, options.set, _told(options))
         first = settings.pipelines[0]
         logs.configure("admin", level=first.log.level, style=first.log.format)
         return asyncio.run(serve(settings))
@@ -50,10 +52,10 @@ async def serve(settings: AdminSettings) -> int:
     log = logs.get("admin")
     with _bound(settings.http) as listener:
         host, port = listener.getsockname()[:2]
-        watch = Watch(settings.pipelines)
+        watch, access = Watch(settings.pipelines), Access(settings)
         server = _Server(
             uvicorn.Config(
-                create_app(settings, watch),
+                create_app(settings, watch, access),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -65,7 +67,7 @@ async def serve(settings: AdminSettings) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.end)
         log.info("serving", host=host, port=port, pipelines=len(settings.pipelines))
-        async with watch.running():
+        async with access.running(), watch.running():
             await server.serve(sockets=[listener])
     log.info("stopped")
     return ExitCode.CLEAN
@@ -104,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tidegate-admin",
         description="What an operator sees of pipelines: REST API, page, health and metrics.",
         epilog=f"Exit codes: {ExitCode.CLEAN} clean, {ExitCode.RETRY} restart me, {ExitCode.CONFIGURATION} "
-        f"configuration, {ExitCode.LOST} a person must decide. Listening beyond loopback needs {TOKEN_VARIABLE}.",
+        f"configuration, {ExitCode.LOST} a person must decide. Listening beyond loopback needs tokens.",
     )
     parser.add_argument(
         "--config", required=True, action="append", metavar="FILE", help="a pipeline's YAML file; again for more"
@@ -113,4 +115,21 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="PATH=VALUE", help="overrides one setting in every file"
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="instead of the files' admin.http")
+    parser.add_argument(
+        "--tokens", metavar="FILE", help=f"made by `tidegate token create`; default: ${TOKENS_VARIABLE}"
+    )
+    parser.add_argument(
+        "--state", metavar="DIR", help="keeps the index of dead letters over a restart; default: it is built anew"
+    )
+    parser.add_argument(
+        "--allow-url",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help="a name, address or network that URLs in configurations may lead to besides public ones",
+    )
     return parser
+
+
+def _told(options: argparse.Namespace) -> Told:
+    return Told(options.listen, options.tokens, options.state, tuple(options.allow_url))

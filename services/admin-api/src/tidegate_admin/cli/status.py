@@ -1,29 +1,23 @@
 """`tidegate status`: the pipelines as a table, from the admin service or straight from where it looks itself."""
 
 import asyncio
-import json
-import os
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from pydantic import ValidationError
 from rich.table import Table
 
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.errors import ConfigError, ExitCode, TransientError
+from tidegate.errors import ExitCode
 from tidegate_admin.cli import output
-from tidegate_admin.config import SECRET_SECTIONS, TOKEN_VARIABLE
+from tidegate_admin.cli.client import Client
+from tidegate_admin.config import SECRET_SECTIONS
 from tidegate_admin.pipelines.schemas import LagModel, PipelineList, PipelineModel
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.ui.units import format_bytes, format_latency, format_seconds
 
-_SECONDS = 5.0
 
-
-def run(files: list[Path], url: str, *, as_json: bool) -> int:
-    found = asyncio.run(look(files)) if files else ask(url)
+def run(files: list[Path], url: str, token: str | None, *, as_json: bool) -> int:
+    found = asyncio.run(look(files)) if files else ask(url, token)
     if as_json:
         output.json(found.model_dump(mode="json"))
     else:
@@ -39,22 +33,9 @@ async def look(files: list[Path]) -> PipelineList:
     return PipelineList(items=items)
 
 
-def ask(url: str) -> PipelineList:
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError("--url is no http address", code="STATUS_URL", remedy="Write http://127.0.0.1:8080.")
-    request = urllib.request.Request(f"{url.rstrip('/')}/api/v1/pipelines")  # noqa: S310 - checked above
-    if token := os.environ.get(TOKEN_VARIABLE):
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
-            return PipelineList.model_validate(json.load(answer))
-    except (urllib.error.URLError, OSError, ValueError, ValidationError) as error:
-        code = error.code if isinstance(error, urllib.error.HTTPError) else type(error).__name__
-        raise TransientError(
-            f"the admin service at {url} did not tell ({code})",
-            code="ADMIN_UNAVAILABLE",
-            remedy=f"Name it with --url (its token in {TOKEN_VARIABLE}), or ask without it: --config pipeline.yaml.",
-        ) from error
+def ask(url: str, token: str | None) -> PipelineList:
+    pages = Client(url, token).pages("/api/v1/pipelines")
+    return PipelineList(items=[PipelineModel.model_validate(each) for each in pages])
 
 
 def table(pipelines: list[PipelineModel]) -> Table:

@@ -5,18 +5,20 @@ Invariant: /healthz says only that this process answers; restarting it never men
 
 from http import HTTPStatus
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from tidegate.observability.metrics import CONTENT_TYPE
-from tidegate_admin.deps import Given, allowed
+from tidegate_admin.deps import Given
 from tidegate_admin.health.schemas import Alive, Readiness
 from tidegate_admin.pipelines.schemas import ComponentModel
+from tidegate_admin.security.scopes import Open, Scope, needs
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", summary="This process answers")
+@needs(Open.OPEN)
 def healthz() -> Alive:
     return Alive()
 
@@ -27,6 +29,7 @@ def healthz() -> Alive:
     responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness, "description": "A part is down."}},
     response_model=Readiness,
 )
+@needs(Open.OPEN)
 def readyz(deps: Given) -> JSONResponse:
     health = deps.watch.health
     report = Readiness(
@@ -37,6 +40,7 @@ def readyz(deps: Given) -> JSONResponse:
     return JSONResponse(report.model_dump(mode="json"), status)
 
 
-@router.get("/metrics", summary="Figures for Prometheus", dependencies=[Depends(allowed)], response_class=Response)
+@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+@needs(Scope.READ)
 def metrics(deps: Given) -> Response:
     return Response(deps.metrics.exposition(), media_type=CONTENT_TYPE)

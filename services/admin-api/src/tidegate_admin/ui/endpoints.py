@@ -5,49 +5,57 @@ Invariant: everything is rendered by the server and escaped in one place; the sc
 
 from importlib.resources import files
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from tidegate_admin.deps import Given, allowed
+from tidegate_admin.deps import Given
 from tidegate_admin.pipelines.endpoints import pipelines
+from tidegate_admin.security.scopes import Scope, needs
 from tidegate_admin.ui.reference import render_reference
 from tidegate_admin.ui.render import render_live, render_page
 
-router = APIRouter(include_in_schema=False, dependencies=[Depends(allowed)])
+router = APIRouter(include_in_schema=False)
 
 _FILES = files("tidegate_admin.ui")
 
 
 @router.get("/")
+@needs(Scope.READ)
 def page(deps: Given) -> HTMLResponse:
     return HTMLResponse(render_page("Tidegate", render_live(pipelines(deps), deps.watch.names), is_live=True))
 
 
 @router.get("/ui/live")
+@needs(Scope.READ)
 def live(deps: Given) -> HTMLResponse:
     return HTMLResponse(render_live(pipelines(deps), deps.watch.names))
 
 
 @router.get("/docs")
+@needs(Scope.READ)
 def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(render_page("Tidegate API", render_reference(request.app.openapi())))
 
 
 @router.get("/openapi.json")
+@needs(Scope.READ)
 def openapi(request: Request) -> JSONResponse:
     return JSONResponse(request.app.openapi())
 
 
 @router.get("/ui/page.css")
+@needs(Scope.READ)
 def style() -> Response:
     return Response(_FILES.joinpath("page.css").read_bytes(), media_type="text/css")
 
 
 @router.get("/ui/page.js")
+@needs(Scope.READ)
 def script() -> Response:
     return Response(_FILES.joinpath("page.js").read_bytes(), media_type="text/javascript")
 
 
 @router.get("/ui/icon.svg")
+@needs(Scope.READ)
 def icon() -> Response:
     return Response(_FILES.joinpath("icon.svg").read_bytes(), media_type="image/svg+xml")

@@ -1,0 +1,74 @@
+"""The way to each pipeline's servers: connections that requests share, opened when first needed.
+
+Invariant: whatever is opened here ends with `running`; a server that does not answer fails the request that needs it
+and no other.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import redis
+import redis.asyncio
+
+from tidegate.checkpoint.connect import connect_async
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts import names
+from tidegate.errors import ConfigError, TransientError
+from tidegate.observability import logs
+from tidegate_admin.config import AdminSettings
+
+AUDIT_KEPT = 10_000
+
+_log = logs.get("access")
+
+
+class PipelineAccess:
+    def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
+        self._redis: redis.asyncio.Redis | None = None
+
+    @property
+    def redis(self) -> redis.asyncio.Redis:
+        if self._redis is None:
+            self._redis = connect_async(self.config.redis)
+        return self._redis
+
+    async def close(self) -> None:
+        client, self._redis = self._redis, None
+        if client is not None:
+            await client.aclose()
+
+
+class Access:
+    def __init__(self, settings: AdminSettings) -> None:
+        self._settings = settings
+        self._of = {config.pipeline: PipelineAccess(config) for config in settings.pipelines}
+
+    def of(self, pipeline: str) -> PipelineAccess:
+        return self._of[pipeline]
+
+    async def keep(self, pipeline: str, entry: bytes) -> None:
+        """The list of changes is for looking: where Redis does not answer, the log alone has it."""
+        if pipeline not in self._of:
+            return
+        try:
+            await self._of[pipeline].redis.xadd(
+                names.audit_key(pipeline), {"entry": entry}, maxlen=AUDIT_KEPT, approximate=True
+            )
+        except (redis.RedisError, OSError, ConfigError) as error:
+            _log.failure("audit_not_listed", error, pipeline=pipeline)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for access in self._of.values():
+                stack.push_async_callback(access.close)
+            yield
+
+
+def store_unavailable(error: BaseException) -> TransientError:
+    return TransientError(
+        f"Redis did not answer: {type(error).__name__}",
+        code="STORE_UNAVAILABLE",
+        remedy="Check that Redis is up, reachable and not full; then ask again.",
+    )
