@@ -1,0 +1,21 @@
+-- The least that Tidegate needs of a PostgreSQL server, 10 and later. Run it as a superuser (or as the administrator
+-- that a managed service gives you), in the database that is to be streamed:
+--
+--   psql -v role=tidegate -v password="$PASSWORD" -v schema=public -v owner=shop -d shop -f role.sql
+--
+-- The role may replicate, log in, connect here and read the schema's tables; it owns nothing and creates nothing. The
+-- publication is made by the tables' owner: CREATE PUBLICATION shop FOR TABLE …; and is named in source.publication.
+-- SELECT is needed by snapshots and by `tidegate doctor` alone: streaming reads the WAL, not the tables.
+\set ON_ERROR_STOP on
+
+CREATE ROLE :"role" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT PASSWORD :'password'
+  CONNECTION LIMIT 10;
+
+SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role') \gexec
+GRANT USAGE ON SCHEMA :"schema" TO :"role";
+GRANT SELECT ON ALL TABLES IN SCHEMA :"schema" TO :"role";
+ALTER DEFAULT PRIVILEGES FOR ROLE :"owner" IN SCHEMA :"schema" GRANT SELECT ON TABLES TO :"role";
+
+-- A snapshot or a look at the catalogue that hangs must not hold back VACUUM.
+ALTER ROLE :"role" SET idle_in_transaction_session_timeout = '10min';
+ALTER ROLE :"role" SET lock_timeout = '10s';

