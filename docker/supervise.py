@@ -4,13 +4,12 @@
 | --- | --- | --- |
 | 0: told to stop | 0 | it was told, too: nothing |
 | 1: start me again, or a signal | 1 | starts again, with back-off |
-| 2: configuration, 3: LOST | nothing: it stays, and the health check fails | nothing: a person decides, then `docker compose restart` |
+| 2: configuration, 3: LOST | nothing: it stays, the health check fails | nothing: a person decides |
 
 Docker knows no policy that tells exit codes apart: it would start a service again that has said that it must not be.
 Invariant: a held service is never started again by a program; told to stop, this ends with the service's own code.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -21,16 +20,19 @@ HELD = (2, 3)
 
 def main(command: list[str]) -> int:
     told = threading.Event()
-    child = subprocess.Popen(command)
+    children: list[subprocess.Popen[bytes]] = []
 
     def stop(number: int, _frame: object) -> None:
         told.set()
-        if child.poll() is None:
-            os.kill(child.pid, number)
+        for child in children:
+            child.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    code = child.wait()
+    children.append(subprocess.Popen(command))  # noqa: S603 - the image's own service
+    if told.is_set():  # told between the two lines above
+        children[0].terminate()
+    code = children[0].wait()
     if code in HELD and not told.is_set():
         print(
             f"held: {command[0]} ended with {code}, which a restart does not mend. Read its last lines above, mend the "

@@ -1,6 +1,6 @@
-"""Draws every password of the compose stack once, and gives each container only its own, in a volume of its own.
+"""Draws every password and token of the compose stack once; each container gets only its own, in a volume of its own.
 
-Invariant: what is there stays, so a second run changes nothing; the files differ in whom they are for, never in value.
+Invariant: what is there stays, so a second run changes nothing, and a stack that has started is never locked out.
 """
 
 import hashlib
@@ -8,45 +8,55 @@ import os
 import secrets
 from pathlib import Path
 
+from tidegate_admin.security.scopes import Scope
+from tidegate_admin.security.tokens import create
+
 ROOT = Path("/secrets")
+DRAWN = ROOT / "drawn"
+TIDEGATE = 10001
+"""The user of Tidegate's own images. The others' users differ by image: their files are open, and their volumes are
+mounted by nobody else."""
+OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), TIDEGATE)
+
+# What each service does in Redis, and no more: docs/operations/security.md.
 REDIS_USERS = {
-    "reader": "%R~tidegate:*:ack %RW~tidegate:*:reader %RW~tidegate:*:lineage &tidegate:* "
-    "+@connection -@dangerous +get +set +hget +hgetall +subscribe +unsubscribe",
-    "processor": "%RW~tidegate:*:ack %RW~tidegate:*:lane:* %R~tidegate:*:lineage &tidegate:* "
-    "+@connection -@dangerous +get +set +hget +hset +hgetall +eval +publish",
-    "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@pubsub +eval -@dangerous",
+    "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage &tidegate:* "
+    "+@connection +@read +@write +@pubsub -@dangerous",
+    "processor": "%R~tidegate:* %RW~tidegate:*:ack %RW~tidegate:*:lane:* &tidegate:* "
+    "+@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",
+    "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",
 }
-OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), 10001)
-"""Tidegate's own images run as this user."""
-HEALTH = "user default reset off\nuser probe reset on nopass +ping\n"
-"""`redis-cli --user probe` may ask whether the server is there, and nothing else."""
+# `redis-cli --user probe` may ask whether the server is there, and nothing else.
+PROBE = "user default reset off\nuser probe reset on nopass +ping\n"
 
 
 def main() -> None:
-    drawn = {
-        name: _drawn(name) for name in ("postgres", "tidegate", "shop", "admin-token", "grafana", "s3", *REDIS_USERS)
-    }
-    redis = {f"redis.{user}": drawn[user] for user in REDIS_USERS}
-    for container, files in {
-        "postgres": {"postgres.password": drawn["postgres"], "tidegate.password": drawn["tidegate"],
-                     "shop.password": drawn["shop"]},
-        "shop": {"shop.password": drawn["shop"]},
-        "redis": {"users.acl": HEALTH + "".join(_acl(user, redis[f"redis.{user}"]) for user in REDIS_USERS)},
-        "reader": {"postgres.password": drawn["tidegate"], "redis.password": drawn["reader"]},
-        "processor": {"redis.password": drawn["processor"]},
-        "admin": {"postgres.password": drawn["tidegate"], "redis.password": drawn["admin"],
-                  "admin.token": drawn["admin-token"]},
-        "prometheus": {"admin.token": drawn["admin-token"]},
-        "grafana": {"grafana.password": drawn["grafana"]},
-        "s3": {"s3.password": drawn["s3"]},
-    }.items():  # fmt: skip
-        for name, text in files.items():
-            _write(ROOT / container / name, text, owner=OWNERS.get(container))
+    superuser, tidegate, shop = _drawn("postgres"), _drawn("tidegate"), _drawn("shop")
+    redis = {user: _drawn(f"redis-{user}") for user in REDIS_USERS}
+    _give("postgres", {"postgres.password": superuser, "tidegate.password": tidegate, "shop.password": shop})
+    _give("shop", {"shop.password": shop})
+    _give("redis", {"users.acl": PROBE + "".join(_acl(user, redis[user]) for user in REDIS_USERS)})
+    _give("reader", {"postgres.password": tidegate, "redis.password": redis["reader"]})
+    _give("processor", {"redis.password": redis["processor"]})
+    _give("admin", {"postgres.password": tidegate, "redis.password": redis["admin"]})
+    _give("grafana", {"grafana.password": _drawn("grafana")})
+    _give("s3", {"s3.password": _drawn("s3")})
+    _give_tokens(ROOT / "admin" / "tokens.json")
     print("secrets: there")
 
 
+def _give_tokens(file: Path) -> None:
+    """The service keeps digests; Prometheus may read, and who gets into the container may do everything."""
+    if file.exists():
+        return
+    _give("prometheus", {"admin.token": create(file, "prometheus", frozenset({Scope.READ}))[1]})
+    _give("admin", {"operator.token": create(file, "operator", frozenset(Scope))[1]})
+    for path in file.parent.iterdir():
+        os.chown(path, TIDEGATE, TIDEGATE)
+
+
 def _drawn(name: str) -> str:
-    path = ROOT / "drawn" / name
+    path = DRAWN / name
     if not path.exists():
         _write(path, secrets.token_urlsafe(32), owner=0)
     return path.read_text()
@@ -57,8 +67,12 @@ def _acl(user: str, password: str) -> str:
     return f"user {user} reset on #{digest} {REDIS_USERS[user]}\n"
 
 
-def _write(path: Path, text: str, owner: int | None = None) -> None:
-    """Where the image's user is not known the file is open: only the container that it is for mounts its volume."""
+def _give(container: str, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        _write(ROOT / container / name, text, OWNERS.get(container))
+
+
+def _write(path: Path, text: str, owner: int | None) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     part.chmod(0o444 if owner is None else 0o400)
