@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
+from kit.reference import rejected, taken
+
+from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError, TransientError
+from tidegate.position import Position
 from tidegate_processor.decode import Change
-from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.sinks.base import Capabilities, Receipt, Rejected
+from tidegate_processor.sinks.base import Capabilities, Receipt
+
+_EVERYTHING = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 
 
 class MemorySink:
@@ -15,13 +21,14 @@ class MemorySink:
 
     capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True)
 
-    def __init__(self, poison: Callable[[Change], bool] = lambda _: False) -> None:
+    def __init__(self, poison: Callable[[Change], bool] = lambda _: False, config: SinkConfig = _EVERYTHING) -> None:
         self.delivered: list[Change] = []
         self.dead_letters: list[DeadLetter] = []
         self.cursor: Cursor | None = None
         self.commits = 0
         self.fail_next_commit = False
         self._poison = poison
+        self._config = config
         self._written: list[Change] = []
         self._letters: list[DeadLetter] = []
 
@@ -31,12 +38,13 @@ class MemorySink:
     def open(self) -> Cursor | None:
         return self.cursor
 
-    def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
+    def write(self, frame: Frame, after: Position) -> Receipt:
         error = RecordError("this row is poison", code="POISON", remedy="Take it away.")
-        rejected = tuple(Rejected(change, error) for change in changes if self._poison(change))
-        good = [change for change in changes if not self._poison(change)]
+        changes = list(taken(frame, after, self._config.takes))
+        refused = tuple(rejected(change, shape, error) for change, shape in changes if self._poison(change))
+        good = [change for change, _ in changes if not self._poison(change)]
         self._written += good
-        return Receipt(len(good), sum(len(change.raw) for change in good), rejected)
+        return Receipt(len(good), sum(len(change.raw) for change in good), refused)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._letters += letters

@@ -1,5 +1,6 @@
 """Kernels against the reference: the same events byte for byte, the same refusals, the same verdict on any bytes."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,10 @@ from tidegate.pgoutput.messages import (
 from tidegate.position import BEGINNING, Position
 
 pytest.importorskip("tidegate_processor", reason="the reference of the encoding is the processor's")
+from kit import reference
+
 from tidegate.columns.json_encode import EventSource, FrameEncoder
-from tidegate_processor.dead_letters import operation_of
-from tidegate_processor.decode import decode_changes
-from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.encodings.json import JsonPlan
+from tidegate.columns.refusals import RejectedChange
 
 GOLDEN = Path(__file__).parents[3] / "tests/golden/contracts"
 
@@ -45,33 +45,11 @@ def route(schema: str, table: str, operation: str) -> str | None:
 
 
 def outcome_of_reference(frame: Frame, after: Position) -> Any:
-    context = EventContext("pipe%line", GENERATION.database, SYSTEM_ID)
-    topics: dict[str, list[Any]] = {}
-    rejected = set()
     try:
-        changes = list(decode_changes(frame, after))
-        for change in changes:
-            for shape in change.shapes:
-                topic = route(shape.relation.schema, shape.relation.name, operation_of(change))
-                if topic is None:
-                    continue
-                transaction = change.transaction
-                try:
-                    event = JsonPlan(shape.relation, shape.types, context).encode(
-                        change.message,
-                        xid=transaction.xid,
-                        commit_lsn=transaction.commit_lsn,
-                        commit_time=transaction.commit_time,
-                        ordinal=change.ordinal,
-                        lsn=change.lsn,
-                    )
-                except RecordError as error:
-                    rejected.add((error.code, error.message, error.remedy, change.position, change.lsn, change.raw))
-                else:
-                    topics.setdefault(topic, []).append((event.key, event.value))
+        made = reference.encode(frame, route, "pipe%line", after)
     except DecodeError as error:
         return error.code
-    return topics, rejected
+    return {each.topic: made.of_topic(each.topic) for each in made.events}, _said(made.rejected)
 
 
 ENCODER = FrameEncoder(EventSource("pipe%line", GENERATION.database, SYSTEM_ID), route)
@@ -82,11 +60,14 @@ def outcome(frame: Frame, after: Position) -> Any:
         encoded = ENCODER.encode(frame, after)
     except DecodeError as error:
         return error.code
-    rejected = {
-        (r.error.code, r.error.message, r.error.remedy, Position(r.transaction.commit_lsn, r.ordinal), r.lsn, r.raw)
-        for r in encoded.rejected
+    return {events.topic: list(events) for events in encoded.topics}, _said(encoded.rejected)
+
+
+def _said(rejected: Iterable[RejectedChange]) -> set[Any]:
+    return {
+        (r.error.code, r.error.message, r.error.remedy, r.transaction, r.ordinal, r.lsn, r.raw, r.operation)
+        for r in rejected
     }
-    return {events.topic: list(events) for events in encoded.topics}, rejected
 
 
 positions = st.just(BEGINNING) | st.builds(Position, lsns, st.integers(0, 3))
@@ -120,6 +101,7 @@ def test_any_bytes_get_the_same_verdict(body: bytes) -> None:
 @pytest.mark.parametrize("name", ["frame-v1-wal.bin", "frame-v1-wal-mid-transaction.bin"])
 def test_golden_bodies_cut_at_every_length_get_the_same_verdict(name: str) -> None:
     frame = decode_frame((GOLDEN / name).read_bytes())
+    frame = replace(frame, header=replace(frame.header, generation=GENERATION))
     assert ENCODER.encode(frame).events > 0
 
     for length in range(len(frame.body) + 1):

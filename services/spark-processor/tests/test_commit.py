@@ -141,7 +141,7 @@ def test_a_poisoned_row_becomes_a_dead_letter_and_the_rest_arrives() -> None:
 def test_a_route_lets_only_its_tables_and_operations_pass() -> None:
     route = Route(tables=(TablePattern.parse("public.orders"),), operations=(Operation.TRUNCATE,))
     config = SINK.model_copy(update={"routes": (route,)})
-    log, sink = RawLog(), MemorySink()
+    log, sink = RawLog(), MemorySink(config=config)
     log.epoch()
     log.transaction(row(1), Truncate((ORDERS.relation_id,), 0))
 

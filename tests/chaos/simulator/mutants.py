@@ -12,9 +12,9 @@ from typing import Any
 
 from chaos.simulator import lane, reader, sink
 from chaos.simulator.kafka import Outcome
+from kit import reference
 
 import tidegate.events
-import tidegate_processor.commit
 import tidegate_processor.ingest
 import tidegate_reader.gate
 import tidegate_reader.keepalives
@@ -59,12 +59,12 @@ def _keepalive_past_work_in_flight() -> list[_Patch]:
 
 
 def _filter_by_change_lsn() -> list[_Patch]:
-    decode = tidegate_processor.commit.decode_changes
+    decode = reference.decode_changes
 
     def filtered(frame: Any, after: Any) -> Any:
         return (change for change in decode(frame, after) if change.lsn > after.commit_lsn)
 
-    return [(tidegate_processor.commit, "decode_changes", filtered)]
+    return [(reference, "decode_changes", filtered)]
 
 
 def _commit_lsn_for_end_lsn() -> list[_Patch]:

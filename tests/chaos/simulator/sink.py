@@ -1,20 +1,20 @@
 """A transactional sink: events, dead letters and cursor are one commit, and opening fences whoever held it before.
 
-The records are made by the production encoder of the Kafka topics sink, so ids and bytes are the real ones.
+The records are made by the reference encoder, so ids and bytes are the real ones.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kit import reference
+
 from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
-from tidegate_processor.decode import Change
-from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.sinks.base import Capabilities, Receipt, Rejected
-from tidegate_processor.sinks.kafka_topics.encode import Encoder
+from tidegate_processor.sinks.base import Capabilities, Receipt
 
 
 class CommitFault(StrEnum):
@@ -77,7 +77,6 @@ class Sink:
 
     def __init__(self, server: SinkServer) -> None:
         self._server = server
-        self._encoder = Encoder("{schema}.{table}", "sim")
         self._batch = Batch(0, "")
 
     def ping(self) -> None:
@@ -87,16 +86,17 @@ class Sink:
         self._batch = Batch(self._server.fence(), "")
         return decode_cursor(self._server.cursor) if self._server.cursor else None
 
-    def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
+    def write(self, frame: Frame, after: Position) -> Receipt:
+        poison = RecordError("the target refuses this row", code="POISON", remedy="None.")
+        made = reference.encode(frame, lambda schema, table, _: f"{schema}.{table}", "sim", after)
+        rejected = made.rejected
         events: list[Event] = []
-        rejected: list[Rejected] = []
-        for change in changes:
+        for each in made.events:
+            change, event = each.change, each.event
             if b"poison" in change.raw:
-                error = RecordError("the target refuses this row", code="POISON", remedy="None.")
-                rejected.append(Rejected(change, error))
-                continue
-            for record in self._encoder.encode(change, context):
-                events.append(Event(change.position, record.value[7:43].decode(), record.key, record.value))
+                rejected.append(reference.rejected(change, change.shapes[0], poison))
+            else:
+                events.append(Event(change.position, event.id, event.key, event.value))
         self._batch.events += events
         return Receipt(len(events), sum(len(event.value) for event in events), tuple(rejected))
 

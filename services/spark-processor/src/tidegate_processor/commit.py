@@ -11,8 +11,8 @@ cursor is committed now and then, so that a restart does not read the idle hours
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from tidegate.clock import from_postgres, unix_microseconds
 from tidegate.config.sinks import SinkConfig
@@ -24,9 +24,8 @@ from tidegate.contracts.frame import FrameKind
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position
-from tidegate_processor.dead_letters import dead_letter, operation_of
-from tidegate_processor.decode import Change, decode_changes, newest_commit_time, skip_partial_transaction
-from tidegate_processor.encodings.envelope import EventContext
+from tidegate_processor.dead_letters import dead_letter
+from tidegate_processor.decode import skip_partial_transaction
 from tidegate_processor.ingest import Ingest, Taken, raw_topic_trimmed
 from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.sinks.base import Sink
@@ -162,12 +161,7 @@ class Delivery:
         if header.kind is FrameKind.WAL:
             if self.position == BEGINNING:
                 self.position = skip_partial_transaction(frame) or BEGINNING
-            changes = (self._routed(change) for change in decode_changes(frame, self.position))
-            self._write([change for change in changes if change.shapes], taken)
-            commit_time = newest_commit_time(frame)
-            if commit_time is not None:
-                self.counters.last_commit_time = from_postgres(commit_time)
-                self._uncommitted_commit_times.append(self.counters.last_commit_time)
+            self._write(taken)
         self.counters.frames += 1
         self.position = max(self.position, header.last)
         self.safe_lsn = max(self.safe_lsn, header.safe_lsn)
@@ -208,19 +202,9 @@ class Delivery:
                 remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
             )
 
-    def _routed(self, change: Change) -> Change:
-        """With the relations that this sink takes: none for a logical message, which moves the position only."""
-        operation = operation_of(change)
-        taken = tuple(s for s in change.shapes if self._config.takes(s.relation.schema, s.relation.name, operation))
-        return change if len(taken) == len(change.shapes) else replace(change, shapes=taken)
-
-    def _write(self, changes: Sequence[Change], taken: Taken) -> None:
-        if not changes:
-            return
+    def _write(self, taken: Taken) -> None:
         header = taken.frame.header
-        generation = header.generation
-        context = EventContext(self._pipeline, generation.database, generation.system_identifier)
-        receipt = self._sink.write(changes, context)
+        receipt = self._sink.write(taken.frame, self.position)
         if receipt.rejected:
             address = FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq)
             now = unix_microseconds()
@@ -229,7 +213,7 @@ class Delivery:
                     rejected,
                     pipeline=self._pipeline,
                     lane=self._config.name,
-                    generation=generation.id,
+                    generation=header.generation.id,
                     frame=address,
                     now=now,
                 )
@@ -241,6 +225,9 @@ class Delivery:
         self.counters.bytes += receipt.bytes
         self._uncommitted_events += receipt.events + len(receipt.rejected)
         self._uncommitted_bytes += receipt.bytes
+        if receipt.newest_commit_time is not None:
+            self.counters.last_commit_time = from_postgres(receipt.newest_commit_time)
+            self._uncommitted_commit_times.append(self.counters.last_commit_time)
 
     def _cursor(self) -> Cursor:
         return Cursor(

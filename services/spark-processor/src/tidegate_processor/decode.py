@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tidegate.contracts.frame import Frame, SchemaRole, body_messages
 from tidegate.errors import DecodeError
+from tidegate.events import Operation
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Begin, Commit, Delete, Insert, LogicalMessage, Relation, Truncate, Type, Update
@@ -17,6 +18,14 @@ from tidegate.position import MAX_ORDINAL, Position
 
 # More shapes than this are live only on sources with very many tables; then the oldest are decoded anew.
 _SHAPES_KEPT = 4096
+
+_OPERATIONS = {
+    Insert: Operation.INSERT,
+    Update: Operation.UPDATE,
+    Delete: Operation.DELETE,
+    Truncate: Operation.TRUNCATE,
+    LogicalMessage: Operation.MESSAGE,
+}
 
 RowMessage = Insert | Update | Delete | Truncate | LogicalMessage
 
@@ -45,6 +54,10 @@ class Change:
     def position(self) -> Position:
         return Position(self.transaction.commit_lsn, self.ordinal)
 
+    @property
+    def operation(self) -> Operation:
+        return _OPERATIONS[type(self.message)]
+
 
 def decode_changes(frame: Frame, after: Position) -> Iterator[Change]:
     """The changes above `after`: what lies at or below it was delivered before."""
@@ -70,17 +83,6 @@ def skip_partial_transaction(frame: Frame) -> Position | None:
     """A lane without a past can't deliver half a transaction: it begins with the first one that is complete."""
     opened = frame.header.open_transaction
     return Position(opened.commit_lsn, MAX_ORDINAL) if opened and opened.next_ordinal > 0 else None
-
-
-def newest_commit_time(frame: Frame) -> int | None:
-    """Commit time (PostgreSQL microseconds) of the frame's last transaction that has a change in it."""
-    opened = frame.header.open_transaction
-    newest = opened.commit_time if opened else None
-    for _, raw in body_messages(frame):
-        if raw[:1] == b"B":
-            message = decode_message(raw)
-            newest = message.commit_time if isinstance(message, Begin) else newest
-    return newest if frame.header.changes else None
 
 
 def _shapes(frame: Frame) -> dict[int, Shape]:

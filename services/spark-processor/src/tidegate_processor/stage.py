@@ -58,8 +58,11 @@ def run_stage(settings: StageSettings, batches: "Iterator[pyarrow.RecordBatch]")
 
 
 def warm_up() -> None:
-    """Everything a lane imports late; called once in a worker before it is needed."""
+    """Everything a lane imports late, and its kernels; takes a moment only where it has been called before."""
     import tidegate_processor.sinks.kafka_topics.writer  # noqa: F401
+    from tidegate.columns import warm
+
+    warm()
 
 
 class Stage:
@@ -73,6 +76,7 @@ class Stage:
         self._queue: queue.Queue[Record | None] = queue.Queue(_QUEUED_FRAMES)
         self._state = State.STARTING
         self._delivery: Delivery | None = None
+        warm_up()  # not every worker was there when the session was opened
 
     def run(self, batches: "Iterator[pyarrow.RecordBatch]") -> None:
         writer = threading.Thread(target=self._write_or_die, name=f"lane {self.settings.sink}")

@@ -7,13 +7,15 @@ called twice and drops what was written but not committed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.errors import RecordError
-from tidegate_processor.decode import Change
-from tidegate_processor.encodings.envelope import EventContext
+from tidegate.contracts.frame import Frame
+from tidegate.position import Position
+
+if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
+    from tidegate.columns.refusals import RejectedChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,12 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    change: Change
-    error: RecordError
-
-
-@dataclass(frozen=True, slots=True)
 class Receipt:
     events: int
     bytes: int
-    rejected: tuple[Rejected, ...] = ()
+    rejected: "tuple[RejectedChange, ...]" = ()
+    newest_commit_time: int | None = None
+    """Of the frame's last transaction with a change in it, in PostgreSQL's microseconds."""
 
 
 class Sink(Protocol):
@@ -45,7 +43,12 @@ class Sink(Protocol):
 
     def open(self) -> Cursor | None: ...
 
-    def write(self, changes: Sequence[Change], context: EventContext) -> Receipt: ...
+    def write(self, frame: Frame, after: Position) -> Receipt:
+        """The changes of a whole `wal` frame that lie above `after` and that the sink's routes take.
+
+        What was rejected is a dead letter, and the others are written nevertheless.
+        """
+        ...
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Durable with the next commit, as everything else."""

@@ -1,61 +1,40 @@
-"""Changes to Kafka records. Pure: imports no client."""
+"""Frames to what is produced. Pure: imports no client. The events are made by compiled kernels, `tidegate.columns`."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from typing import TypeAlias
 
-from tidegate.pgoutput.messages import LogicalMessage
-from tidegate_processor.decode import Change, Shape
-from tidegate_processor.encodings.envelope import EventContext
-from tidegate_processor.encodings.json import JsonPlan
+from tidegate.columns.envelopes import EventSource
+from tidegate.columns.json_encode import EncodedFrame, FrameEncoder, TopicEvents
+from tidegate.config.sinks import SinkConfig
+from tidegate.contracts.frame import Frame
+from tidegate.contracts.generation import Generation
+from tidegate.events import Operation
+from tidegate.position import Position
 from tidegate_processor.encodings.topics import topic_name
 
-# A change of a table without identity has no key. Spread at random it would lose its order; one partition keeps it.
-_KEYLESS_PARTITION = 0
-_ANY_PARTITION = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.value) + len(self.key or b"")
+Message: TypeAlias = dict[str, bytes]
+"""As `Producer.produce_batch` takes it. The client leaves an `_error` in those that it did not take."""
 
 
 class Encoder:
-    """Plans each shape once; the plan lives as long as the shape does."""
+    """Plans each shape and its topic once."""
 
-    def __init__(self, template: str, pipeline: str) -> None:
-        self._template = template
-        self._pipeline = pipeline
-        self._plans: WeakKeyDictionary[Shape, tuple[str, JsonPlan]] = WeakKeyDictionary()
+    def __init__(self, pipeline: str, sink: SinkConfig, template: str) -> None:
+        self._pipeline, self._sink, self._template = pipeline, sink, template
+        self._generation: Generation | None = None
+        self._frames: FrameEncoder | None = None
 
-    def encode(self, change: Change, context: EventContext) -> Iterator[Record]:
-        """One record a row; a truncate is one record for each relation it names."""
-        if isinstance(change.message, LogicalMessage):
-            return
-        for shape in change.shapes:
-            topic, plan = self._plan(shape, context)
-            event = plan.encode(
-                change.message,
-                xid=change.transaction.xid,
-                commit_lsn=change.transaction.commit_lsn,
-                commit_time=change.transaction.commit_time,
-                ordinal=change.ordinal,
-                lsn=change.lsn,
-            )
-            partition = _KEYLESS_PARTITION if event.key is None else _ANY_PARTITION
-            yield Record(topic, partition, event.key, event.value)
+    def encode(self, frame: Frame, after: Position) -> EncodedFrame:
+        generation = frame.header.generation
+        if self._frames is None or generation != self._generation:
+            source = EventSource(self._pipeline, generation.database, generation.system_identifier)
+            self._frames, self._generation = FrameEncoder(source, self._route), generation
+        return self._frames.encode(frame, after)
 
-    def _plan(self, shape: Shape, context: EventContext) -> tuple[str, JsonPlan]:
-        planned = self._plans.get(shape)
-        if planned is None:
-            relation = shape.relation
-            topic = topic_name(self._template, self._pipeline, relation.schema, relation.name)
-            planned = self._plans[shape] = (topic, JsonPlan(relation, shape.types, context))
-        return planned
+    def _route(self, schema: str, table: str, operation: Operation) -> str | None:
+        if not self._sink.takes(schema, table, operation):
+            return None
+        return topic_name(self._template, self._pipeline, schema, table)
+
+
+def messages(events: TopicEvents) -> list[Message]:
+    return [{"value": value} if key is None else {"value": value, "key": key} for key, value in events]

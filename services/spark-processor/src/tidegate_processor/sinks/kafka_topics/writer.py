@@ -14,19 +14,21 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from confluent_kafka.error import KafkaError
 
+from tidegate.columns.json_encode import TopicEvents
+from tidegate.columns.refusals import RejectedChange
 from tidegate.config.kafka import Compression
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.errors import RecordError, StreamError, TransientError
-from tidegate_processor.decode import Change
-from tidegate_processor.encodings.envelope import EventContext
+from tidegate.contracts.frame import Frame
+from tidegate.errors import RecordError, StreamError, TidegateError, TransientError
+from tidegate.position import Position
 from tidegate_processor.kafka_clients import librdkafka_settings, read_cursor
-from tidegate_processor.sinks.base import Capabilities, Receipt, Rejected
+from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
-from tidegate_processor.sinks.kafka_topics.encode import Encoder, Record
+from tidegate_processor.sinks.kafka_topics.encode import Encoder, Message, messages
 
 # A left-over transaction holds back consumers that read committed records for at most this long.
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -37,6 +39,26 @@ _MAX_RECORD_BYTES = 16 * 2**20
 # A batch of one record: its header (61 bytes), the record's own fields, room to spare.
 _RECORD_OVERHEAD_BYTES = 256
 _DEAD_LETTER_RETENTION_MS = "-1"
+_FIRST_PARTITION = 0
+# For the client's queue to have room again. It holds a Kafka transaction, so that happens with very large frames only.
+_QUEUE_SECONDS = 0.1
+# What the brokers say for good; everything else may heal by itself.
+_TERMINAL = frozenset(
+    (
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+    )
+)
 _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
 
@@ -49,7 +71,7 @@ class KafkaTopicsSink:
         self._raw_topic = config.raw_topic.name
         self._pipeline, self._sink = config.pipeline, sink.name
         self._dead_letters = names.dead_letter_topic(config.pipeline)
-        self._encoder = Encoder(self._options.topic, config.pipeline)
+        self._encoder = Encoder(config.pipeline, sink, self._options.topic)
         self._largest: dict[str, int] = {}
         """Bytes that a record of a topic may have, by topic: those that are known to be there."""
         self._producer: Producer | None = None
@@ -67,28 +89,38 @@ class KafkaTopicsSink:
         self._consumer = Consumer(self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
         return read_cursor(self._consumer, self._raw_topic)
 
-    def write(self, changes: Sequence[Change], context: EventContext) -> Receipt:
+    def write(self, frame: Frame, after: Position) -> Receipt:
+        encoded = self._encoder.encode(frame, after)
+        rejected = list(encoded.rejected)
         events = written = 0
-        rejected = []
-        for change in changes:
-            try:
-                records = list(self._encoder.encode(change, context))
-                for record in records:
-                    self._produce(record)
-            except RecordError as error:
-                rejected.append(Rejected(change, error))
-                continue
-            events += len(records)
-            written += sum(len(record.value) for record in records)
-        return Receipt(events, written, tuple(rejected))
+        for of_topic in encoded.topics:
+            taken = self._write_events(of_topic, rejected)
+            events += len(taken)
+            written += taken.value_bytes
+        return Receipt(events, written, tuple(rejected), encoded.newest_commit_time)
+
+    def _write_events(self, events: TopicEvents, rejected: list[RejectedChange]) -> TopicEvents:
+        """Those that the topic takes."""
+        try:
+            limit = self._ensure_topic(events.topic, self._options.topic_config)
+        except RecordError as error:
+            rejected += events.refused(error)
+            return events.none
+        fits = events.sizes <= limit
+        if not fits.all():
+            rejected += events.where(~fits).refused(_too_large(events.topic, limit))
+            events = events.where(fits)
+        for partition, run in events.runs():
+            self._produce(events.topic, partition, messages(run))
+        return events
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         limit = self._ensure_topic(self._dead_letters, {"retention.ms": _DEAD_LETTER_RETENTION_MS})
         for letter in letters:
-            record = _dead_letter_record(self._dead_letters, letter)
-            if record.size_bytes > limit:  # the frame's address is enough to find it in the raw topic
-                record = _dead_letter_record(self._dead_letters, replace(letter, payload=b"", schema=()))
-            self._produce(record)
+            value = letter.encode()
+            if len(value) + len(letter.lane) > limit:  # the frame's address is enough to find it in the raw topic
+                value = replace(letter, payload=b"", schema=()).encode()
+            self._produce(self._dead_letters, _FIRST_PARTITION, [{"value": value, "key": letter.lane.encode()}])
 
     def commit(self, cursor: Cursor) -> None:
         producer, consumer = self._opened()
@@ -110,21 +142,18 @@ class KafkaTopicsSink:
             with suppress(KafkaException):
                 producer.abort_transaction(_CALL_SECONDS)
 
-    def _produce(self, record: Record) -> None:
+    def _produce(self, topic: str, partition: int, batch: list[Message]) -> None:
+        """In order: of a batch that the client's queue does not hold, it takes the first ones."""
         producer, _ = self._opened()
-        if record.size_bytes > self._ensure_topic(record.topic, self._options.topic_config):
-            raise _too_large(record)
         with _mapped("begin a transaction"):
             self._begin(producer)
-        arguments: dict[str, Any] = {"value": record.value, "key": record.key, "partition": record.partition}
-        while True:
-            try:
-                producer.produce(record.topic, **arguments)
-                return
-            except BufferError:  # the client's queue is full: let it send
-                producer.poll(0.1)
-            except KafkaException as error:
-                raise _transient(error, "produce") from error
+        while producer.produce_batch(topic, batch, partition=partition) < len(batch):
+            batch = [message for message in batch if "_error" in message]
+            for message in batch:
+                error: Any = message.pop("_error")
+                if error.code() != KafkaError._QUEUE_FULL:
+                    raise _refused(error, "produce")
+            producer.poll(_QUEUE_SECONDS)
 
     def _begin(self, producer: Producer) -> None:
         if not self._in_transaction:
@@ -157,7 +186,7 @@ class KafkaTopicsSink:
                     remedy="Give the sink a template without dots between the names, then replay the dead letters.",
                 ) from error
             if code != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise _transient(error, "create a topic") from error
+                raise _refused(error.args[0], "create a topic") from error
 
     def _limit_of(self, admin: AdminClient, topic: str) -> int:
         with _mapped("read a topic's settings"):
@@ -198,28 +227,31 @@ class KafkaTopicsSink:
 
 @contextmanager
 def _mapped(doing: str) -> Iterator[None]:
-    """Whatever Kafka refuses here, the lane starts again from its committed cursor: nothing is lost by giving up."""
+    """Whatever fails here, the lane starts again from its committed cursor: nothing is lost by giving up."""
     try:
         yield
     except KafkaException as error:
-        raise _transient(error, doing) from error
+        raise _refused(error.args[0], doing) from error
 
 
-def _dead_letter_record(topic: str, letter: DeadLetter) -> Record:
-    return Record(topic, 0, letter.lane.encode(), letter.encode())
-
-
-def _too_large(record: Record) -> RecordError:
+def _too_large(topic: str, limit: int) -> RecordError:
     return RecordError(
-        f"an event of {record.size_bytes} bytes is larger than topic {record.topic} takes",
+        f"an event is larger than the {limit} bytes that topic {topic} takes",
         code="SINK_RECORD_TOO_LARGE",
         remedy="Raise the topic's max.message.bytes and replay it, or leave the large column out of the publication.",
     )
 
 
-def _transient(error: KafkaException, doing: str) -> TransientError:
+def _refused(error: KafkaError, doing: str) -> TidegateError:
+    if error.code() in _TERMINAL:
+        return StreamError(
+            f"Kafka refuses the sink to {doing}: {error.name()}",
+            code="SINK_KAFKA_REFUSED",
+            remedy="No retry heals this: mend the user's rights, the brokers' policies or the sink's options, and "
+            "restart the lane.",
+        )
     return TransientError(
-        f"Kafka did not let the sink {doing}: {error.args[0].name()}",
+        f"Kafka did not let the sink {doing}: {error.name()}",
         code="SINK_KAFKA_UNAVAILABLE",
         remedy="Check the brokers, their topics' settings and the user's rights; the lane restarts at its cursor.",
     )
