@@ -21,7 +21,7 @@ OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), TIDEGATE)
 # What each service does in Redis, and no more: docs/operations/security.md.
 REDIS_USERS = {
     "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage &tidegate:* "
-    "+@connection +@read +@write +@pubsub -@dangerous",
+    "+@connection +@read +@write +@pubsub -@dangerous +info",
     "processor": "%R~tidegate:* %RW~tidegate:*:ack %RW~tidegate:*:lane:* &tidegate:* "
     "+@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",
     "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",

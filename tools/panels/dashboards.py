@@ -1,0 +1,262 @@
+# ruff: noqa: E501 - a query reads best on one line
+"""The dashboards: from the whole fleet to one lane, each row a question that an operator has.
+
+Invariant: a panel uses only metrics that a service declares; `tests/ship` compares, and runs every query.
+"""
+
+from panels.model import Dashboard, Kind, Panel, Row, Unit, query
+
+P = 'pipeline=~"$pipeline"'
+S = f'{P}, sink=~"$sink"'
+
+READY = Panel(
+    "Ready", "1 when no part that delivery needs is down.",
+    (query(f"min by (pipeline) (tidegate_admin_pipeline_ready_ratio{{{P}}})", "{{pipeline}}"),),
+    Unit.BOOLEAN, Kind.STAT, 6, 5, warn=1, alarm=1, low_is_bad=True, runbook="pipeline-not-ready",
+)  # fmt: skip
+TOTAL_SECONDS = Panel(
+    "Age of the oldest unconfirmed change", "From its commit until the source may forget it; 0 when idle.",
+    (query(f"max by (pipeline) (tidegate_admin_total_lag_seconds{{{P}}})", "{{pipeline}}"),),
+    Unit.SECONDS, warn=60, alarm=600, runbook="lag-high",
+)  # fmt: skip
+LATENCY = Panel(
+    "Commit to durable, 99th percentile", "Of the last second in which the lane delivered.",
+    (query(f"max by (pipeline, sink) (tidegate_admin_lane_latency_p99_seconds{{{P}}})", "{{pipeline}} {{sink}}"),),
+    Unit.SECONDS, warn=1, alarm=10, runbook="lag-high",
+)  # fmt: skip
+EVENTS = Panel(
+    "Events delivered", "A second, by lane.",
+    (query(f"sum by (pipeline, sink) (rate(tidegate_admin_lane_events_total{{{P}}}[$__rate_interval]))",
+           "{{pipeline}} {{sink}}"),),
+    Unit.A_SECOND,
+)  # fmt: skip
+LETTERS = Panel(
+    "Dead letters", "New ones within the last five minutes.",
+    (query(f"sum by (pipeline, sink) (increase(tidegate_admin_lane_dead_letters_total{{{P}}}[5m]))",
+           "{{pipeline}} {{sink}}"),),
+    Unit.COUNT, warn=1, runbook="dead-letters-growing",
+)  # fmt: skip
+WAL_HELD = Panel(
+    "WAL held by the slot", "What the server keeps because Tidegate has not confirmed it.",
+    (query(f"max by (pipeline) (tidegate_admin_wal_held_bytes{{{P}}})", "{{pipeline}}"),),
+    Unit.BYTES, runbook="slot-dying",
+)  # fmt: skip
+HOLDER = Panel(
+    "Gate held by", "The sink that the source waits for, while it waits for one.",
+    (query(f"max by (pipeline, sink) (tidegate_reader_gate_held_flag{{{P}}})", "{{pipeline}} {{sink}}"),),
+    Unit.BOOLEAN, Kind.STATES, warn=1, runbook="gate-held",
+)  # fmt: skip
+
+FLEET = Dashboard(
+    "fleet", "Fleet", "Every pipeline at a glance: is it ready, does it keep up, is the source safe?",
+    (
+        Row("Is anything wrong?", (
+            READY,
+            Panel("Alerts firing", "By severity.",
+                  (query(f'count by (severity) (ALERTS{{alertname=~"Tidegate.+", alertstate="firing", {P}}}) or vector(0)',
+                         "{{severity}}"),),
+                  Unit.COUNT, Kind.STAT, 6, 5, warn=1),
+            Panel("Lanes stopped for a person", "A lane that is LOST restarts only by a decision.",
+                  (query(f"sum by (pipeline) (tidegate_processor_lane_lost{{{P}}})", "{{pipeline}}"),),
+                  Unit.COUNT, Kind.STAT, 6, 5, warn=1, alarm=1, runbook="lane-lost"),
+            Panel("Services up", "Scrapes that answer.",
+                  (query('sum by (job) (up{job=~"tidegate-.+"})', "{{job}}"),),
+                  Unit.COUNT, Kind.STAT, 6, 5, warn=1, alarm=1, low_is_bad=True, runbook="reader-down"),
+        )),
+        Row("Does it keep up?", (TOTAL_SECONDS, LATENCY)),
+        Row("What goes through?", (EVENTS, LETTERS)),
+        Row("Is the source safe?", (WAL_HELD, HOLDER)),
+    ),
+)  # fmt: skip
+
+PIPELINE = Dashboard(
+    "pipeline", "Pipeline", "Where the delay sits: in the source, in the raw topic, in a lane, or before the gate.",
+    (
+        Row("Where does the delay sit?", (
+            Panel("Delay by stage", "Together they are the WAL between the server's end and the slot.",
+                  (query(f"max by (pipeline) (tidegate_admin_read_lag_bytes{{{P}}})", "{{pipeline}} not read yet"),
+                   query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_bytes{{{P}}})",
+                         "{{pipeline}} in the raw topic, not in {{sink}}"),
+                   query(f"max by (pipeline) (tidegate_admin_confirm_lag_bytes{{{P}}})",
+                         "{{pipeline}} acked, not confirmed")),
+                  Unit.BYTES, width=24, runbook="lag-high"),
+            Panel("Age by stage", "How long the oldest change has been there; 0 when idle.",
+                  (query(f"max by (pipeline) (tidegate_admin_read_lag_seconds{{{P}}})", "{{pipeline}} not read yet"),
+                   query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_seconds{{{P}}})", "{{pipeline}} {{sink}}")),
+                  Unit.SECONDS, warn=60, runbook="lag-high"),
+            HOLDER,
+        )),
+        Row("The gate", (
+            Panel("Positions", "Bytes of WAL: what the server has, what is read, logged, and what it may forget.",
+                  (query(f"max by (pipeline) (tidegate_reader_server_lsn{{{P}}}) - on (pipeline) "
+                         f"max by (pipeline) (tidegate_reader_received_lsn{{{P}}})", "{{pipeline}} server − received"),
+                   query(f"max by (pipeline) (tidegate_reader_received_lsn{{{P}}}) - on (pipeline) "
+                         f"max by (pipeline) (tidegate_reader_produced_lsn{{{P}}})", "{{pipeline}} received − logged"),
+                   query(f"max by (pipeline) (tidegate_reader_produced_lsn{{{P}}}) - on (pipeline) "
+                         f"max by (pipeline) (tidegate_reader_confirmed_lsn{{{P}}})", "{{pipeline}} logged − confirmed")),
+                  Unit.BYTES),
+            TOTAL_SECONDS,
+        )),
+        Row("The reader", (
+            Panel("Changes", "Into the raw topic, a second.",
+                  (query(f"sum by (pipeline) (rate(tidegate_reader_produced_changes_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}}"),), Unit.A_SECOND, width=8),
+            Panel("Bytes", "From the source and into the raw topic, a second.",
+                  (query(f"sum by (pipeline) (rate(tidegate_reader_received_bytes_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}} received"),
+                   query(f"sum by (pipeline) (rate(tidegate_reader_produced_bytes_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}} produced")), Unit.BYTES_A_SECOND, width=8),
+            Panel("In flight", "Frames sent to Kafka and not acknowledged: a full window means that Kafka is slow.",
+                  (query(f"max by (pipeline) (tidegate_reader_in_flight_bytes{{{P}}})", "{{pipeline}}"),),
+                  Unit.BYTES, width=8),
+            Panel("Messages and frames", "Replication messages received, frames made of them, a second.",
+                  (query(f"sum by (pipeline) (rate(tidegate_reader_received_messages_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}} messages"),
+                   query(f"sum by (pipeline) (rate(tidegate_reader_produced_frames_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}} frames")), Unit.A_SECOND, width=8),
+            Panel("Epoch", "Rises by one at each start of the reader.",
+                  (query(f"max by (pipeline) (tidegate_reader_epoch_number{{{P}}})", "{{pipeline}}"),),
+                  Unit.COUNT, width=8, runbook="reader-flapping"),
+            Panel("Messages without a position", "Non-transactional logical messages are counted, not delivered.",
+                  (query(f"sum by (pipeline) (increase(tidegate_reader_dropped_messages_total{{{P}}}[5m]))",
+                         "{{pipeline}}"),), Unit.COUNT, width=8),
+        )),
+        Row("What goes through?", (EVENTS, LATENCY)),
+    ),
+)  # fmt: skip
+
+SOURCE = Dashboard(
+    "source", "Source and slot", "What Tidegate costs the database, and how long the slot would live without it.",
+    (
+        Row("Is the source safe?", (
+            WAL_HELD,
+            Panel("WAL until the slot is lost", "What may still be written; no series where the server sets no limit.",
+                  (query(f"min by (pipeline) (tidegate_admin_wal_safe_bytes{{{P}}}) or "
+                         f"min by (pipeline) (tidegate_reader_safe_wal_bytes{{{P}}})", "{{pipeline}}"),),
+                  Unit.BYTES, warn=1e9, alarm=1e8, low_is_bad=True, runbook="slot-dying"),
+            Panel("WAL held in four hours", "If it goes on as in the last half hour.",
+                  (query(f"clamp_min(predict_linear(tidegate_admin_wal_held_bytes{{{P}}}[30m], 4 * 3600), 0)",
+                         "{{pipeline}}"),), Unit.BYTES, runbook="slot-dying"),
+            Panel("Share of the limit used", "WAL held against what the server allows, where it sets a limit.",
+                  (query(f"max by (pipeline) (tidegate_admin_wal_held_bytes{{{P}}}) / on (pipeline) "
+                         f"(max by (pipeline) (tidegate_admin_wal_held_bytes{{{P}}}) + on (pipeline) "
+                         f"max by (pipeline) (tidegate_admin_wal_safe_bytes{{{P}}}))", "{{pipeline}}"),),
+                  Unit.SHARE, warn=0.5, alarm=0.8, runbook="slot-dying"),
+        )),
+        Row("Is the conversation alive?", (
+            Panel("Heartbeats", "Written to the source, a minute: they keep a quiet database from holding WAL.",
+                  (query(f"60 * sum by (pipeline) (rate(tidegate_reader_written_heartbeats_total{{{P}}}[5m]))",
+                         "{{pipeline}}"),), Unit.PER_MINUTE, runbook="heartbeat-old"),
+            Panel("Statuses", "Sent to the server, a second.",
+                  (query(f"sum by (pipeline) (rate(tidegate_reader_sent_statuses_total{{{P}}}[$__rate_interval]))",
+                         "{{pipeline}}"),), Unit.A_SECOND),
+            Panel("Written to WAL by the server", "Bytes a second, by the end of its WAL.",
+                  (query(f"max by (pipeline) (deriv(tidegate_reader_server_lsn{{{P}}}[5m]))", "{{pipeline}}"),),
+                  Unit.BYTES_A_SECOND),
+            Panel("Last look of the admin service", "The figures above are from then.",
+                  (query(f"1000 * max by (pipeline) (tidegate_admin_last_look_seconds{{{P}}})", "{{pipeline}}"),),
+                  Unit.TIME, Kind.STAT, height=8, runbook="admin-blind"),
+        )),
+    ),
+)  # fmt: skip
+
+LANES = Dashboard(
+    "lanes", "Lanes and sinks", "Each sink's lane: is it alive, how far behind, how fast, how often did it start again?",
+    (
+        Row("Alive?", (
+            Panel("Heartbeat fresh", "A lane whose heartbeat is stale is being started again.",
+                  (query(f"min by (pipeline, sink) (tidegate_processor_lane_up{{{S}}})", "{{pipeline}} {{sink}}"),),
+                  Unit.BOOLEAN, Kind.STATES, warn=1, alarm=1, low_is_bad=True, runbook="lane-stalled"),
+            Panel("Restarts", "Within five minutes.",
+                  (query(f"sum by (pipeline, sink) (clamp_min(delta(tidegate_processor_lane_restarts{{{S}}}[5m]), 0))",
+                         "{{pipeline}} {{sink}}"),), Unit.COUNT, warn=1, alarm=5, runbook="lane-stalled"),
+        )),
+        Row("Behind?", (
+            Panel("Behind, time", "How long the oldest change has been in the raw topic and not in the sink.",
+                  (query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_seconds{{{S}}})", "{{pipeline}} {{sink}}"),),
+                  Unit.SECONDS, warn=60, alarm=600, runbook="lane-stalled"),
+            Panel("Behind, bytes", "WAL in the raw topic and not in the sink.",
+                  (query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_bytes{{{S}}})", "{{pipeline}} {{sink}}"),),
+                  Unit.BYTES, runbook="lane-stalled"),
+            Panel("Frames behind the reader", "Offsets of the raw topic.",
+                  (query(f"max by (pipeline) (tidegate_reader_raw_offset{{{P}}}) - on (pipeline) group_right "
+                         f"max by (pipeline, sink) (tidegate_processor_lane_raw_offset{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.COUNT),
+            Panel("Acked position", "WAL position up to which the sink has everything, its rise a second.",
+                  (query(f"max by (pipeline, sink) (deriv(tidegate_processor_lane_safe_lsn_bytes{{{S}}}[5m]))",
+                         "{{pipeline}} {{sink}}"),), Unit.BYTES_A_SECOND),
+        )),
+        Row("Fast?", (
+            Panel("Commit to durable, median", "Of the last second in which the lane delivered.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_latency_p50_seconds{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.SECONDS, width=8),
+            Panel("Commit to durable, 99th percentile", "Of the last second in which the lane delivered.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_latency_p99_seconds{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.SECONDS, width=8, warn=1, alarm=10),
+            Panel("Bytes delivered", "A second; a restart of the lane begins at zero.",
+                  (query(f"sum by (pipeline, sink) (rate(tidegate_processor_lane_delivered_bytes{{{S}}}"
+                         "[$__rate_interval]))", "{{pipeline}} {{sink}}"),), Unit.BYTES_A_SECOND, width=8),
+            EVENTS, LETTERS,
+        )),
+    ),
+    variables=("pipeline", "sink"),
+)  # fmt: skip
+
+DEAD_LETTERS = Dashboard(
+    "dead-letters", "Dead letters", "Records that can never be delivered: how many, where, and since when.",
+    (
+        Row("How many?", (
+            Panel("In the last 24 hours", "By sink.",
+                  (query(f"sum by (pipeline, sink) (increase(tidegate_admin_lane_dead_letters_total{{{S}}}[24h]))",
+                         "{{pipeline}} {{sink}}"),), Unit.COUNT, Kind.STAT, 12, 6, warn=1,
+                  runbook="dead-letters-growing"),
+            Panel("Share of events", "Dead letters against everything that the lane had to deliver.",
+                  (query(f"sum by (pipeline, sink) (rate(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])) / "
+                         f"clamp_min(sum by (pipeline, sink) (rate(tidegate_admin_lane_events_total{{{S}}}[5m])) + "
+                         f"sum by (pipeline, sink) (rate(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])), 1e-9)",
+                         "{{pipeline}} {{sink}}"),), Unit.SHARE, Kind.STAT, 12, 6, warn=0.0001, alarm=0.01,
+                  runbook="dead-letters-growing"),
+        )),
+        Row("Since when?", (
+            LETTERS,
+            Panel("Of this run of the lane", "Begins at zero when the lane starts.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_dead_letters{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.COUNT),
+            Panel("Events of this run of the lane", "To compare with.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_events{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.COUNT),
+        )),
+    ),
+    variables=("pipeline", "sink"),
+)  # fmt: skip
+
+PROCESSES = Dashboard(
+    "spark", "Processes and Spark", "What the services use: the reader, Spark's driver with its lanes, the admin service.",
+    (
+        Row("Use", (
+            Panel("CPU", "Cores. Of the processor only the driver's Python: Spark's JVM and workers are its children.",
+                  (query('sum by (job, instance) (rate(process_cpu_seconds_total{job=~"tidegate-.+"}[$__rate_interval]))',
+                         "{{job}} {{instance}}"),), Unit.CORES),
+            Panel("Memory", "Resident. Of the processor only the driver's Python; the container's own figure has all.",
+                  (query('sum by (job, instance) (process_resident_memory_bytes{job=~"tidegate-.+"})',
+                         "{{job}} {{instance}}"),), Unit.BYTES),
+            Panel("Open files", "And sockets.",
+                  (query('sum by (job, instance) (process_open_fds{job=~"tidegate-.+"})', "{{job}} {{instance}}"),),
+                  Unit.COUNT),
+            Panel("Running since", "A young process has started again.",
+                  (query('1000 * max by (job, instance) (process_start_time_seconds{job=~"tidegate-.+"})',
+                         "{{job}} {{instance}}"),), Unit.TIME, Kind.STAT, height=8, runbook="reader-flapping"),
+        )),
+        Row("Spark's lanes", (
+            Panel("Lanes alive", "Of those that the processor runs.",
+                  (query(f"sum by (pipeline) (tidegate_processor_lane_up{{{P}}}) / on (pipeline) "
+                         f"count by (pipeline) (tidegate_processor_lane_up{{{P}}})", "{{pipeline}}"),),
+                  Unit.SHARE, warn=1, alarm=0.5, low_is_bad=True, runbook="lane-stalled"),
+            Panel("Lanes started again", "Since the process began.",
+                  (query(f"sum by (pipeline, sink) (tidegate_processor_lane_restarts{{{P}}})", "{{pipeline}} {{sink}}"),),
+                  Unit.COUNT, runbook="lane-stalled"),
+        )),
+    ),
+)  # fmt: skip
+
+ALL = (FLEET, PIPELINE, SOURCE, LANES, DEAD_LETTERS, PROCESSES)
