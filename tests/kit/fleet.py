@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from tidegate.stack import jars
 
 
 class Service:
-    def __init__(self, program: str, config: Path, environ: Mapping[str, str]) -> None:
-        self._command = [str(Path(sys.executable).with_name(program)), "--config", str(config)]
+    def __init__(self, program: str, config: Path, environ: Mapping[str, str], options: Sequence[str] = ()) -> None:
+        self._command = [str(Path(sys.executable).with_name(program)), "--config", str(config), *options]
         self._environ = {**os.environ, **environ}
         self._log = config.with_name(f"{program}.log")
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,9 +52,9 @@ class Service:
 
 
 @contextmanager
-def service(program: str, config: Path, environ: Mapping[str, str]) -> Iterator[Service]:
+def service(program: str, config: Path, environ: Mapping[str, str], options: Sequence[str] = ()) -> Iterator[Service]:
     """Not started yet; whatever was started is gone afterwards."""
-    made = Service(program, config, environ)
+    made = Service(program, config, environ, options)
     try:
         yield made
     finally:

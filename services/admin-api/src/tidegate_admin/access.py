@@ -16,6 +16,7 @@ from tidegate.contracts import names
 from tidegate.errors import ConfigError, TransientError
 from tidegate.observability import logs
 from tidegate_admin.config import AdminSettings
+from tidegate_admin.source.session import Sessions
 
 AUDIT_KEPT = 10_000
 
@@ -25,6 +26,7 @@ _log = logs.get("access")
 class PipelineAccess:
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
+        self.sessions = Sessions(config.source)
         self._redis: redis.asyncio.Redis | None = None
 
     @property

@@ -11,19 +11,25 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate_admin import errors
+from tidegate_admin import errors, openapi
 from tidegate_admin.access import Access
+from tidegate_admin.changes.endpoints import router as changes
 from tidegate_admin.config import AdminSettings
+from tidegate_admin.configuration.endpoints import router as configuration
 from tidegate_admin.deps import Deps
 from tidegate_admin.health.endpoints import router as health
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.endpoints import router as pipelines
 from tidegate_admin.pipelines.watch import Watch
+from tidegate_admin.publications.endpoints import router as publications
 from tidegate_admin.security.guard import Guard
+from tidegate_admin.security.scopes import operation_id
 from tidegate_admin.security.tokens import TokenFile
+from tidegate_admin.slots.endpoints import router as slots
+from tidegate_admin.source.endpoints import router as source
 from tidegate_admin.ui.endpoints import router as ui
 
-ROUTERS = (health, pipelines, ui)
+ROUTERS = (health, pipelines, configuration, slots, publications, source, changes, ui)
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -44,7 +50,7 @@ def create_app(settings: AdminSettings, watch: Watch, access: Access) -> FastAPI
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: operation_id(route.name),
         responses={"default": _PROBLEM},
     )
     app.state.deps = Deps(settings, watch, AdminMetrics(watch), access)
@@ -59,6 +65,7 @@ def create_app(settings: AdminSettings, watch: Watch, access: Access) -> FastAPI
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.openapi = lambda: openapi.document(app, routes())  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 
 
@@ -79,8 +86,3 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
-
-
-def _operation_id(route: APIRoute) -> str:
-    head, *rest = route.name.split("_")
-    return head + "".join(part.capitalize() for part in rest)

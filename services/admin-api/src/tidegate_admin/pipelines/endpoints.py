@@ -1,11 +1,10 @@
 """/api/v1/pipelines: read-only. No logic: the watch has looked, the schema says it."""
 
-from typing import Annotated
+from fastapi import APIRouter
 
-from fastapi import APIRouter, Path
-
-from tidegate_admin.deps import Deps, Given
+from tidegate_admin.deps import Deps, Given, PipelineName
 from tidegate_admin.errors import pipeline_not_seen, pipeline_unknown
+from tidegate_admin.paging import Cursor, Limit, encode_cursor, text_cursor
 from tidegate_admin.pipelines.schemas import PipelineList, PipelineModel
 from tidegate_admin.security.scopes import Scope, needs
 
@@ -14,13 +13,16 @@ router = APIRouter(prefix="/api/v1/pipelines", tags=["pipelines"])
 
 @router.get("", summary="All pipelines of this service")
 @needs(Scope.READ)
-def list_pipelines(deps: Given) -> PipelineList:
-    return PipelineList(items=pipelines(deps))
+def list_pipelines(deps: Given, cursor: Cursor = None, limit: Limit = 100) -> PipelineList:
+    after = text_cursor(cursor)
+    found = [name for name in sorted(deps.watch.views) if name > after]
+    last = encode_cursor(found[limit - 1]) if len(found) > limit else None
+    return PipelineList(items=[_pipeline(deps, name) for name in found[:limit]], next_cursor=last)
 
 
 @router.get("/{name}", summary="One pipeline: reader, lanes, lag by stage, slot, gate")
 @needs(Scope.READ)
-def get_pipeline(name: Annotated[str, Path(max_length=64)], deps: Given) -> PipelineModel:
+def get_pipeline(name: PipelineName, deps: Given) -> PipelineModel:
     if name not in deps.watch.names:
         raise pipeline_unknown(name)
     return _pipeline(deps, name)

@@ -23,7 +23,7 @@ from tidegate_admin.errors import problem
 from tidegate_admin.security import audit
 from tidegate_admin.security.limits import MAX_BODY_BYTES, BodyRefusedError, Buckets, Limits, read_body, replayed
 from tidegate_admin.security.origin import is_foreign, is_loopback_name
-from tidegate_admin.security.scopes import Caller, Open, scope_of
+from tidegate_admin.security.scopes import Caller, Open, operation_id, scope_of
 from tidegate_admin.security.scopes import Scope as Right
 from tidegate_admin.security.tokens import TokenFile
 
@@ -143,7 +143,7 @@ class Guard:
         _, child = route.matches(scope)
         entry = audit.Entry(
             time=unix_microseconds(),
-            operation=route.operation_id or route.unique_id,
+            operation=operation_id(route.name),
             path=scope["path"][:200],
             pipeline=child.get("path_params", {}).get("name"),
             caller=caller.name,

@@ -54,3 +54,9 @@ def scope_of(endpoint: object) -> Scope | Open | None:
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
     """Raises ValueError for a name that is none."""
     return frozenset(Scope(name) for name in names)
+
+
+def operation_id(endpoint: str) -> str:
+    """`drop_slot` is dropSlot: to clients, in the list of changes and in the documents."""
+    head, *rest = endpoint.split("_")
+    return head + "".join(part.capitalize() for part in rest)
