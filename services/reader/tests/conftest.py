@@ -19,6 +19,7 @@ import psycopg
 import pytest
 import redis as redis_client
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from kit.postgres_versions import chosen_versions
 from kit.wait import wait
 
 from tidegate.checkpoint.redis_store import write_ack
@@ -52,6 +53,7 @@ class Fleet:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    major: int = 18
 
     @property
     def topic(self) -> str:
@@ -225,18 +227,38 @@ def transactions(messages: list[Message]) -> int:
 
 @pytest.fixture
 def fleet(postgres: Any, kafka: Any, redis: Any, database: Any, prefix: str, tmp_path: Path) -> Iterator[Fleet]:
-    parts, redis_parts = urlsplit(database.dsn), urlsplit(redis.url)
+    yield from _living(_fleet(prefix, database.dsn, kafka.bootstrap, redis.url, tmp_path))
+
+
+@pytest.fixture(params=chosen_versions())
+def versioned(
+    request: pytest.FixtureRequest, postgres_versions: Any, kafka: Any, redis: Any, prefix: str, tmp_path: Path
+) -> Iterator[Fleet]:
+    """A fleet on each chosen major; `.major` says which. Its slot is dropped, its database goes with the server."""
+    server = postgres_versions(request.param)
+    fleet = _fleet(prefix, server.ensure_database(prefix), kafka.bootstrap, redis.url, tmp_path)
+    fleet.major = int(request.param.split(".")[0])
+    yield from _living(fleet)
+    active = "SELECT count(*) = 0 FROM pg_replication_slots WHERE database = current_database() AND active"
+    wait(lambda: fleet.sql(active) == [(True,)], 10, "the server has noticed that the reader is gone")
+    fleet.sql(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+    )
+
+
+def _fleet(name: str, dsn: str, bootstrap: str, redis_url: str, folder: Path) -> Fleet:
+    parts, redis_parts = urlsplit(dsn), urlsplit(redis_url)
     settings = {
-        "pipeline": prefix,
+        "pipeline": name,
         "source": {
             "host": parts.hostname,
             "port": parts.port,
-            "database": database.name,
+            "database": name,
             "user": parts.username,
             **({"password": "${env:SOURCE_PASSWORD}"} if parts.password else {}),
             "publication": {"tables": ["public.orders"]},
         },
-        "kafka": {"bootstrap": kafka.bootstrap},
+        "kafka": {"bootstrap": bootstrap},
         "redis": {
             "url": f"redis://{redis_parts.hostname}:{redis_parts.port}/0",
             **({"password": "${env:REDIS_PASSWORD}"} if redis_parts.password else {}),
@@ -244,7 +266,10 @@ def fleet(postgres: Any, kafka: Any, redis: Any, database: Any, prefix: str, tmp
         "sinks": [{"name": SINK, "type": "kafka_topics"}],
         "reader": {"http": "127.0.0.1:0"},
     }
-    fleet = Fleet(prefix, database.dsn, kafka.bootstrap, redis.url, tmp_path, settings)
+    return Fleet(name, dsn, bootstrap, redis_url, folder, settings)
+
+
+def _living(fleet: Fleet) -> Iterator[Fleet]:
     fleet.sql("CREATE TABLE orders (id bigserial PRIMARY KEY, note text)")
     yield fleet
     for process in fleet.processes:

@@ -23,13 +23,13 @@ SLOT = SlotStart(confirmed=Lsn(300), started=Lsn(0), wal_end=Lsn(10_000), create
 
 
 def log(first: Position = BEGINNING, beginning: int = 0) -> RawLog:
-    header = FrameHeader(FrameKind.WAL, GENERATION, 1, b"e" * 16, 0, 0, first, first, Lsn(0), 0)
+    header = FrameHeader(FrameKind.EPOCH, GENERATION, 1, b"e" * 16, 0, 0, first, first, Lsn(0), 0)
     return RawLog(beginning, 41, header, TAIL)
 
 
 def acks(**safe: int) -> dict[str, Ack]:
     return {
-        sink: Ack(sink, GENERATION.id, 3, "topic", offset, before(Lsn(lsn)), Lsn(lsn), 0)
+        sink: Ack(sink, GENERATION.id, 4, "topic", offset, before(Lsn(lsn)), Lsn(lsn), 0)
         for offset, (sink, lsn) in enumerate(safe.items(), 20)
     }
 
@@ -108,15 +108,15 @@ def test_the_number_is_above_what_any_sink_has_seen() -> None:
 
 
 def test_the_generation_is_the_topics_own() -> None:
-    assert generation_of(SOURCE, log(), Lsn(5)) == GENERATION
-    assert generation_of(SOURCE, EMPTY, Lsn(5)) == generation_of(SOURCE, EMPTY, Lsn(5))
-    assert generation_of(SOURCE, EMPTY, Lsn(5)) != generation_of(SOURCE, EMPTY, Lsn(6))
+    assert generation_of(SOURCE, log(), None, Lsn(5)) == GENERATION
+    assert generation_of(SOURCE, EMPTY, None, Lsn(5)) == generation_of(SOURCE, EMPTY, None, Lsn(5))
+    assert generation_of(SOURCE, EMPTY, None, Lsn(5)) != generation_of(SOURCE, EMPTY, None, Lsn(6))
 
 
 @pytest.mark.parametrize("other", [{"timeline": 2}, {"system_identifier": 8}, {"slot": "x"}, {"database": "x"}])
 def test_another_generation_is_refused(other: dict[str, object]) -> None:
     with pytest.raises(StreamError) as lost:
-        generation_of(replace(SOURCE, **other), log(), Lsn(5))
+        generation_of(replace(SOURCE, **other), log(), None, Lsn(5))
     assert lost.value.code == "GENERATION_CHANGED"
 
 

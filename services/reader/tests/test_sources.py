@@ -98,3 +98,63 @@ def test_a_role_without_the_right_to_replicate_is_told_so(fleet: Any) -> None:
 
 def _rows(fleet: Any) -> list[tuple[object, ...]]:
     return [each.new for each in fleet.messages() if isinstance(each, Insert)]
+
+
+def test_columns_and_rows_can_be_left_out(fleet: Any) -> None:
+    fleet.sql("CREATE TABLE people (id int PRIMARY KEY, name text, secret text)")
+    fleet.settings["source"]["publication"] |= {
+        "tables": ["public.people"],
+        "limits": [{"table": "public.people", "columns": ["id", "name"], "where": "id > 10"}],
+    }
+    reader = fleet.reader()
+    fleet.sql("INSERT INTO people VALUES (1, 'one', 'hidden'), (11, 'eleven', 'hidden')")
+    wait(lambda: _rows(fleet) == [(b"11", b"eleven")], 10, "the row is in the raw topic")
+    fleet.stop(reader)
+    fleet.settings["source"]["publication"]["limits"] = [{"table": "public.people", "columns": ["id"]}]
+    fleet.reader()
+    fleet.sql("INSERT INTO people VALUES (2, 'two', 'hidden')")
+    wait(lambda: _rows(fleet) == [(b"11", b"eleven"), (b"2",)], 10, "the second row is in the raw topic")
+
+
+def test_a_limit_whose_columns_miss_the_identity_is_refused(fleet: Any) -> None:
+    fleet.sql("CREATE TABLE people (id int PRIMARY KEY, name text)")
+    fleet.sql("CREATE PUBLICATION narrow FOR TABLE people (name)")
+    fleet.settings["source"]["publication"] = {"manage": False, "names": ["narrow"]}
+    assert fleet.exit_code(fleet.start()) == ExitCode.CONFIGURATION
+    assert "IDENTITY_NARROWED" in fleet.log()
+
+
+def test_tables_without_identity_can_be_allowed(fleet: Any) -> None:
+    fleet.sql("CREATE TABLE keyless (note text)")
+    fleet.settings["source"]["publication"] |= {"tables": ["public.keyless"], "without_identity": "allow"}
+    fleet.reader()
+    fleet.sql("INSERT INTO keyless VALUES ('a')")
+    wait(lambda: _rows(fleet) == [(b"a",)], 10, "the row is in the raw topic")
+    assert "REPLICA_IDENTITY" in fleet.log()
+
+
+def test_tables_come_and_go_without_a_restart(fleet: Any) -> None:
+    fleet.sql("CREATE TABLE more (id int PRIMARY KEY)")
+    fleet.reader()
+    fleet.sql(f"ALTER PUBLICATION tidegate_{fleet.name} ADD TABLE more")
+    fleet.sql("INSERT INTO more VALUES (1)")
+    fleet.sql(f"ALTER PUBLICATION tidegate_{fleet.name} DROP TABLE more")
+    fleet.sql("INSERT INTO more VALUES (2)")
+    fleet.sql("INSERT INTO orders (id, note) VALUES (3, 'end')")
+    wait(lambda: len(_rows(fleet)) >= 2, 10, "the last row is in the raw topic")
+    assert _rows(fleet) == [(b"1",), (b"3", b"end")]
+
+
+def test_a_managed_publication_that_vanished_is_not_made_again(fleet: Any) -> None:
+    fleet.stop(fleet.reader())
+    fleet.sql(f"DROP PUBLICATION tidegate_{fleet.name}")
+    assert fleet.exit_code(fleet.start()) == ExitCode.LOST
+    assert fleet.status().failure.code == "PUBLICATION_MISSING"
+    assert not fleet.sql("SELECT FROM pg_publication")
+
+
+def test_a_publication_that_vanishes_is_noticed_without_traffic(fleet: Any) -> None:
+    reader = fleet.reader()
+    fleet.sql(f"DROP PUBLICATION tidegate_{fleet.name}")
+    assert fleet.exit_code(reader, within_seconds=20) == ExitCode.LOST
+    assert fleet.status().failure.code == "PUBLICATION_MISSING"

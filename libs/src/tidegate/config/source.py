@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from tidegate.config.base import Duration, Many, Model
+from tidegate.config.base import Duration, Many, Model, Size
 from tidegate.config.problems import refuse
 from tidegate.config.secret import Secret
 from tidegate.config.tables import MAX_NAME_BYTES, TablePattern
@@ -84,6 +84,13 @@ class Slot(Model):
     create: bool = Field(True, description="Create the slot at the first start. A lost slot is never created again.")
     temporary: bool = Field(False, description="Drop the slot when the reader stops: for trials only.")
     failover: bool = Field(False, description="Synchronise the slot to standbys (PostgreSQL 17 and later).")
+
+    wal_budget: Size | None = Field(
+        None,
+        ge=64 * 2**20,
+        description="How much WAL the slot may hold before that is told as yellow, then red. Default: what the server"
+        " allows (`max_slot_wal_keep_size`), 10 GiB where it has no limit.",
+    )
 
     @field_validator("failover")
     @classmethod

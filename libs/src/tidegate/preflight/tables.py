@@ -32,11 +32,11 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
       END
 ORDER BY 1, 2
 """
-# Columns of the identity that a column list leaves out, and columns of a row filter that the identity does not have:
-# pg_depend knows which columns a filter uses.
-_NARROWED = """
+# Columns of the identity that a column list leaves out, and columns of a row filter that the identity does not have.
+# The filter's tree names its columns (nodes/primnodes.h); pg_depend holds those of the list as well.
+_NARROWED = r"""
 WITH narrowed AS (
-  SELECT r.oid, r.prrelid, r.prattrs, r.prqual IS NOT NULL AS filtered, c.relreplident, ARRAY(
+  SELECT r.oid, r.prrelid, r.prattrs, r.prqual, c.relreplident, ARRAY(
     SELECT a FROM pg_index i, unnest(i.indkey) a WHERE i.indrelid = c.oid AND a > 0
       AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END) AS identity
   FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid
@@ -45,10 +45,9 @@ WITH narrowed AS (
 SELECT n.nspname, c.relname FROM narrowed w JOIN pg_class c ON c.oid = w.prrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE (w.prattrs IS NOT NULL AND (w.relreplident = 'f' OR NOT w.identity <@ w.prattrs::int2[]))
-   OR (w.filtered AND w.relreplident <> 'f' AND EXISTS (
-     SELECT FROM pg_depend d WHERE d.classid = 'pg_publication_rel'::regclass AND d.objid = w.oid
-       AND d.refclassid = 'pg_class'::regclass AND d.refobjid = w.prrelid AND d.refobjsubid > 0
-       AND NOT d.refobjsubid::int2 = ANY(w.identity)))
+   OR (w.relreplident <> 'f' AND EXISTS (
+     SELECT FROM regexp_matches(w.prqual::text, ':varattno (\d+)', 'g') used
+     WHERE NOT used[1]::int2 = ANY(w.identity)))
 ORDER BY 1, 2
 """
 
@@ -72,7 +71,9 @@ async def examine_tables(ask: Ask, source: PostgresSource, version: int) -> list
         more = f"{len(rows) - MAX_NAMED_TABLES} more tables have no usable replica identity"
         findings.append(_finding((more, "See pg_class.relreplident."), allowed))
     if version >= OLDEST_SCHEMAS:
+        # The managed one is about to be set to what the configuration says: what it is now refuses nothing.
         names = [publication.name] if publication.manage else list(publication.names)
+        allowed = allowed or publication.manage
         findings += [_narrowed(schema, table, allowed=allowed) for schema, table in await ask(_NARROWED, [names])]
     return findings
 

@@ -30,6 +30,25 @@ class ReaderMetrics:
             ("wal_held", "bytes", "WAL that the slot keeps on the server.", lambda: progress.wal_held_bytes),
             ("in_flight", "bytes", "Bytes of frames sent and not yet acknowledged.", lambda: progress.in_flight_bytes),
             ("raw", "offset", "Offset of the last acknowledged frame.", lambda: progress.raw_offset),
+            ("published", "tables", "Tables that the publications hold.", lambda: progress.published_tables),
+            (
+                "wal_zone",
+                "number",
+                "0 green, 1 yellow, 2 red: how much of what it may hold the slot holds.",
+                lambda: progress.wal_zone,
+            ),
+            (
+                "slot_dies_in",
+                "seconds",
+                "Until the server gives the slot up, if WAL grows on as it did; -1 if it does not.",
+                lambda: -1 if progress.slot_dies_in_seconds is None else progress.slot_dies_in_seconds,
+            ),
+            (
+                "oldest_transaction",
+                "seconds",
+                "Age of the oldest writing transaction on the server, once much WAL is held.",
+                lambda: progress.oldest_transaction_seconds,
+            ),
             ("epoch", "number", "Number of this run of the reader.", lambda: progress.epoch),
             (
                 "safe_wal",

@@ -131,7 +131,7 @@ async def _ensure_slot(
             remedy=f"SELECT pg_create_logical_replication_slot({literal(wanted.name)}, 'pgoutput');",
         )
     if config.source.publication.manage:
-        await ensure_publication(side, config.source.publication)
+        await ensure_publication(side, config.source.publication, may_create=checked.slot is None)
     if checked.slot is None:
         await create_slot(stream, wanted, checked.server_version)
     return checked.slot is None

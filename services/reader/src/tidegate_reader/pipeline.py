@@ -23,11 +23,13 @@ from tidegate_reader.heartbeat import Heartbeat
 from tidegate_reader.intake import Intake
 from tidegate_reader.keeper import Keeper
 from tidegate_reader.opening import Run, begin, check, connect_side, open_stream
+from tidegate_reader.publication_watch import PublicationWatch
 from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 from tidegate_reader.surroundings import Surroundings
+from tidegate_reader.wal_watch import WalWatch
 
 # Together with the producer's close and the last report less than the five seconds that a stop may take.
 DRAIN_SECONDS = 2.0
@@ -74,6 +76,8 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     heartbeat = Heartbeat(side, around)
+    wal_watch = WalWatch(side, around)
+    publication_watch = PublicationWatch(side, config.publication_names, around.progress, around.log)
     source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)
 
     keeper.acked(opened.acks)
@@ -86,6 +90,8 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
             tasks.create_task(acks.subscribe(), name="acks_subscribe"),
             tasks.create_task(heartbeat.run(), name="heartbeat"),
             tasks.create_task(source_watch.run(), name="source_watch"),
+            tasks.create_task(wal_watch.run(), name="wal_watch"),
+            tasks.create_task(publication_watch.run(), name="publication_watch"),
             tasks.create_task(_stop(around, stream, intaking), name="stop"),
         ]
         await asyncio.wait([intaking])
@@ -118,7 +124,7 @@ async def _announce(around: Surroundings, opened: Run) -> None:
     progress.generation, progress.epoch, progress.state = stamp.generation.id, stamp.number, State.RUNNING
     progress.raw_offset, progress.produced_lsn = stamp.offset, plan.safe_lsn
     progress.received_lsn, progress.confirmed_lsn = plan.safe_lsn, opened.confirmed
-    for component in ("reader", "source", "raw_topic", "acks"):
+    for component in ("reader", "source", "raw_topic", "acks", "wal"):
         around.health.up(component)
     around.log.info(
         "epoch_begun",

@@ -28,6 +28,10 @@ class Progress:
     in_flight_bytes: int = 0
     wal_held_bytes: int = 0
     safe_wal_bytes: int | None = None
+    published_tables: int = 0
+    wal_zone: int = 0
+    slot_dies_in_seconds: float | None = None
+    oldest_transaction_seconds: float = 0.0
 
     def failed(self, error: TidegateError) -> None:
         self.state = State.FAILED

@@ -10,7 +10,7 @@ from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.reporting import Reporter
 
-COMPONENTS = ("reader", "source", "raw_topic", "acks")
+COMPONENTS = ("reader", "source", "raw_topic", "acks", "wal")
 
 
 @dataclass(frozen=True, slots=True)

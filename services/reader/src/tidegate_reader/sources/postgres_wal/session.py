@@ -71,9 +71,23 @@ class SideConnection:
     async def fetch(
         self, query: LiteralString | sql.Composed, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> list[tuple[Any, ...]]:
+        return await self._ask(query, parameters or None)
+
+    async def run(self, statement: str) -> None:
+        """One statement made of quoted identifiers (`quoting`), without parameters. A second one in it is refused."""
+        await self._ask(sql.Composed([sql.SQL(statement)]), None, binary=True)
+
+    async def _ask(
+        self,
+        query: LiteralString | sql.Composed,
+        parameters: Sequence[object] | Mapping[str, object] | None,
+        *,
+        binary: bool = False,
+    ) -> list[tuple[Any, ...]]:
+        """Asking for binary results takes the extended protocol, which knows no second statement behind a semicolon."""
         try:
             async with self._lock, asyncio.timeout(QUERY_SECONDS):
-                cursor = await self._connection.execute(query, parameters or None)
+                cursor = await self._connection.execute(query, parameters, binary=binary)
                 rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise _failed(error) from error
@@ -83,10 +97,6 @@ class SideConnection:
             ) from None
         raise_if_cancelled()
         return rows
-
-    async def run(self, statement: str) -> None:
-        """A statement made of quoted identifiers (`quoting`); it takes no parameters."""
-        await self.fetch(sql.Composed([sql.SQL(statement)]))
 
     async def value(self, query: LiteralString, parameters: Sequence[object] = ()) -> Any:
         return (await self.fetch(query, parameters))[0][0]
