@@ -30,6 +30,7 @@ from tidegate.contracts.frame import (
     encode_frame,
 )
 from tidegate.contracts.generation import Generation
+from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
@@ -175,12 +176,14 @@ def examples() -> dict[str, Example]:
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
         "control.json": Example(CONTROL, CONTROL.encode(), decode_control),
+        "lineage.json": Example(LINEAGE, LINEAGE.encode(), decode_lineage),
         "dead-letter-v1.json": Example(DEAD_LETTER, DEAD_LETTER.encode(), decode_dead_letter),
         "lane-status.json": Example(LANE, LANE.encode(), LaneStatus.decode),
         "reader-status.json": Example(READER, READER.encode(), ReaderStatus.decode),
     }
 
 
+LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN)
 ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED)
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000

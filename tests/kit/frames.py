@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import (
     BODY_ENTRY,
     NO_OFFSET,
@@ -17,7 +17,7 @@ from tidegate.contracts.generation import Generation
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Commit, Insert, Message, Relation, ReplicaIdentity
-from tidegate.position import BEGINNING, Position
+from tidegate.position import BEGINNING, Position, before
 
 INT4, TEXT = 23, 25
 ORDERS = Relation(
@@ -53,12 +53,14 @@ class RawLog:
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
         self._nonce = self._epoch.to_bytes(16, "big")
+        if refeed_from is not None:
+            self.position = before(refeed_from)
         record = EpochRecord(
             mode=EpochMode.CONTINUE if refeed_from is None else EpochMode.REFEED,
             start_lsn=self.safe_lsn if refeed_from is None else refeed_from,
             tail=self.position,
             options=StreamOptions(("tidegate_shop",), 1, messages=True),
-            previous=None,
+            previous=None if self._epoch == 1 else PreviousEpoch(self._epoch - 1, 0, 0, 0),
             topic_id=self._topic_id,
             server_version=180004,
             software="kit",

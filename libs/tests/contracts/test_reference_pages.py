@@ -49,6 +49,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Ack", "ack.json"),
         ("Cursor", "cursor.json"),
         ("Control", "control.json"),
+        ("Lineage", "lineage.json"),
         ("Dead letter", "dead-letter-v1.json"),
         ("Epoch", "frame-v1-epoch-refeed.bin"),
         ("Mark", "frame-v1-mark.bin"),

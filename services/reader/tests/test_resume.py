@@ -8,11 +8,12 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.frame import FrameHeader, FrameKind
 from tidegate.contracts.generation import Generation
+from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
-from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, plan, start_lsn, uncovered
 from tidegate_reader.tail import Tail
 
 SOURCE = SourceIdentity(7, 1, "shop", "slot")
@@ -105,6 +106,47 @@ def test_an_empty_topic_begins_where_the_slot_does(created: bool, mode: EpochMod
 def test_the_number_is_above_what_any_sink_has_seen() -> None:
     newer = {sink: replace(each, epoch=9) for sink, each in acks(a=400).items()}
     assert plan(SLOT, newer, ["a"], log(), "topic").number == 10
+
+
+LINEAGE = Lineage(GENERATION, 6, "topic", Lsn(300))
+
+
+def test_an_empty_topic_goes_on_with_what_the_lineage_says() -> None:
+    """Retention or an operator emptied it; the slot has moved since its birth."""
+    emptied = RawLog(41, 41, None, None)
+    assert generation_of(SOURCE, emptied, LINEAGE, Lsn(5)) == GENERATION
+    decided = plan(replace(SLOT, confirmed=Lsn(400)), acks(a=400), ["a"], emptied, "topic", LINEAGE)
+    assert (decided.mode, decided.number) == (EpochMode.REFEED, 42)
+    assert plan(SLOT, acks(a=400), ["a"], EMPTY, "topic", LINEAGE).number == 7
+
+
+def test_an_empty_topic_behind_an_ack_is_a_gap() -> None:
+    with pytest.raises(StreamError) as lost:
+        plan(replace(SLOT, confirmed=Lsn(420)), acks(a=400), ["a"], RawLog(41, 41, None, None), "topic", LINEAGE)
+    assert lost.value.code == "GAP_LOST"
+
+
+def test_a_slot_that_moved_before_anything_was_written_was_moved_by_somebody_else() -> None:
+    moved = replace(SLOT, confirmed=Lsn(301))
+    with pytest.raises(StreamError) as lost:
+        plan(moved, {}, ["a"], EMPTY, "topic", LINEAGE)
+    assert lost.value.code == "GAP_LOST"
+    assert plan(moved, {}, ["a"], EMPTY, "another", LINEAGE).mode is EpochMode.REFEED
+    assert plan(SLOT, {}, ["a"], EMPTY, "topic", LINEAGE).mode is EpochMode.REFEED
+
+
+def test_the_first_frame_of_a_trimmed_log_proves_nothing_unless_it_is_of_the_newest_epoch() -> None:
+    trimmed = log(Position(Lsn(200), 0), beginning=21)
+    assert uncovered(trimmed, "topic", acks(a=400), ["a"], Lsn(300)) == []
+    assert uncovered(replace(trimmed, beginning=22), "topic", acks(a=400), ["a"], Lsn(300)) == ["a"]
+    assert trimmed.first is not None
+    newest = replace(trimmed, beginning=22, first=replace(trimmed.first, epoch=TAIL.number))
+    assert uncovered(newest, "topic", acks(a=400), ["a"], Lsn(300)) == []
+
+
+def test_an_ack_of_an_epoch_that_had_ended_there_is_not_believed() -> None:
+    behind = {"a": replace(acks(a=400)["a"], epoch=3, offset=TAIL.epoch_offset)}
+    assert uncovered(log(beginning=5), "topic", behind, ["a"], Lsn(300)) == ["a"]
 
 
 def test_the_generation_is_the_topics_own() -> None:

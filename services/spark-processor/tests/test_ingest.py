@@ -100,6 +100,22 @@ def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
     assert ingest.hole_at is None
 
 
+@pytest.mark.parametrize(("sent", "is_lost"), [(256, False), (257, True)])
+def test_a_hole_is_waited_out_unless_its_writer_goes_on(sent: int, is_lost: bool) -> None:
+    log = RawLog()
+    frames = [log.epoch()]
+    log.tick()  # lost on its way
+    frames += [log.tick() for _ in range(sent)]
+    ingest = Ingest(None, "topic", lambda: "topic")
+
+    if not is_lost:
+        assert taken(ingest, frames) == [0]
+        return
+    with pytest.raises(StreamError) as raised:
+        taken(ingest, frames)
+    assert raised.value.code == "RAW_TOPIC_HOLE"
+
+
 def test_a_new_generation_ends_the_lane() -> None:
     log = RawLog()
     recreated = RawLog(Generation(GENERATION.system_identifier, 1, "shop", "tidegate_shop", b"another birth!!!"))

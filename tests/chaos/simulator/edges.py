@@ -107,6 +107,7 @@ class Side:
         if slot is None:
             return []
         row = {
+            "slot_name": self._world.config.source.slot.name,
             "plugin": "pgoutput",
             "database": self._world.config.source.database,
             "active_pid": None,

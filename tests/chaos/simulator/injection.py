@@ -50,7 +50,7 @@ def _slot_dropped(world: World, dice: random.Random) -> bool:
     world.server.drop_link()
     world.server.slot = None
     world.slot_was_tampered = True
-    if not world.has_begun:
+    if not world.is_known:
         world.pipeline_begins_anew()
     return True
 

@@ -17,6 +17,7 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
+from tidegate.contracts.frame import decode_header
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
@@ -54,6 +55,8 @@ class Worker:
     def turn(self, most: int, *, ended: bool = False) -> None:
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
+        if records and self._lane.server.cursor is None and not self._lane.config.required:
+            self._lane.ledger.suffix_from = decode_header(records[0][1]).first
         if records:
             if self.is_kept and _is_old(delivery, records[0][0]):
                 self.close()
@@ -85,6 +88,7 @@ class Worker:
                 sink,
                 look=self._world.topic.view,
                 acked=self._link.acked,
+                lineage=self._link.lineage,
                 config_epoch=_CONFIG_EPOCH,
                 incarnation=self.incarnation,
             )

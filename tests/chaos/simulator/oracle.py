@@ -39,6 +39,8 @@ class LaneLedger:
     complete: int = 0
     """Transactions, from the first, that are durable with all their changes."""
     last: Position | None = None
+    suffix_from: Position | None = None
+    """A best-effort lane began here, where the log began: what started before is none of its business."""
     repeats_until: Position | None = None
     """After a rewind, what was delivered before comes again."""
     events: int = 0
@@ -145,6 +147,9 @@ class Oracle:
         """Whether a change that this lane needs is nowhere any more."""
         if self.is_forked:
             return True
+        if not lane.required:
+            slot = None  # the source keeps nothing for it
+        self._advance(lane)
         held = [
             (record.header.first, record.header.last)
             for record in topic.available()
@@ -187,10 +192,13 @@ class Oracle:
 
     def _advance(self, lane: LaneLedger) -> None:
         expected = self.expected
-        while lane.complete < len(expected) and all(
-            position in lane.have for position in self._positions(expected[lane.complete])
-        ):
+        while lane.complete < len(expected) and self._is_done(lane, expected[lane.complete]):
             lane.complete += 1
+
+    def _is_done(self, lane: LaneLedger, entry: Committed) -> bool:
+        if lane.suffix_from is not None and entry.position(0) < lane.suffix_from:
+            return True
+        return all(position in lane.have for position in self._positions(entry))
 
     def _missing(self, lane: LaneLedger, upto: Position) -> bool:
         entry = self.pending(lane)

@@ -21,9 +21,12 @@ import tidegate_reader.intake
 import tidegate_reader.opening
 import tidegate_reader.publisher
 import tidegate_reader.raw_log
+import tidegate_reader.raw_watch
 import tidegate_reader.resume
-from tidegate.checkpoint.redis_store import read_acks
+from tidegate.checkpoint.redis_store import read_acks, read_lineage
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.names import lineage_key
+from tidegate.errors import TransientError
 
 if TYPE_CHECKING:
     from chaos.simulator.world import World
@@ -83,7 +86,21 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         await Pause()
         return world.topic.id
 
-    async def no_publication(side: Any, publication: Any) -> None:
+    async def lineage(redis: Any, pipeline: str) -> Any:
+        found = read_lineage(redis, pipeline)
+        if found is None and world.has_begun and not world.topic.available():
+            world.lineage_is_gone = True
+        return found
+
+    async def say(redis: Any, pipeline: str, lineage: Any) -> None:
+        if not redis.is_up:
+            raise TransientError("the model is down", code="ACK_STORE_UNAVAILABLE")
+        redis.set(lineage_key(pipeline), lineage.encode())
+
+    async def pause(seconds: float) -> None:
+        await Pause()
+
+    async def no_publication(side: Any, publication: Any, *, may_create: bool) -> None:
         return
 
     async def producer(kafka: Any, raw_topic: Any) -> Any:
@@ -103,6 +120,11 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "ensure_publication", no_publication),
         (opening, "connect_async", lambda _: world.redis),
         (opening, "read_now", read_acks),
+        (opening, "lineage_now", lineage),
+        (opening, "say_lineage", say),
+        (opening, "pause", pause),
+        (opening, "time", clock),
+        (tidegate_reader.raw_watch, "read_raw_log", read_log),
         (opening, "open_producer", producer),
         (opening, "close_producer", close),
         (opening, "publish_epoch_frame", epoch_frame),

@@ -14,6 +14,8 @@ from chaos.simulator.kafka import Outcome, Producer
 from chaos.simulator.oracle import Violation
 
 from tidegate.checkpoint.redis_store import read_acks
+from tidegate.contracts.lineage import Lineage
+from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError, TransientError
 from tidegate_reader import opening
 from tidegate_reader.feedback import Feedback, Levels
@@ -26,6 +28,7 @@ from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.opening import Run
 from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher, epoch_over
+from tidegate_reader.raw_watch import RawWatch
 from tidegate_reader.source_watch import SourceWatch
 
 if TYPE_CHECKING:
@@ -86,6 +89,8 @@ class ReaderProcess:
         self._stream: Stream | None = None
         self._keeper: Keeper | None = None
         self._watch: SourceWatch | None = None
+        self._raw_watch: RawWatch | None = None
+        self._lineage: Lineage | None = None
         self._generation = ""
         self._confirmed = 0
         self._coroutine: Coroutine[Any, Any, None] = self._life()
@@ -108,7 +113,8 @@ class ReaderProcess:
             self._guarded(lambda: drive(feedback.send()))
 
     def poll_acks(self) -> None:
-        """`AckWatch`: Redis away means that acks come late."""
+        """`AckWatch`: Redis away means that acks come late. And `Reporter`, which is due as often."""
+        self._report()
         if not self.is_running or self._keeper is None:
             return
         try:
@@ -119,9 +125,17 @@ class ReaderProcess:
         self._check_gate()
 
     def look(self) -> None:
-        if self.is_running and self._watch is not None:
-            watch = self._watch
-            self._guarded(lambda: drive(watch.look()))
+        for watch in (self._watch, self._raw_watch):
+            if self.is_running and watch is not None:
+                self._guarded(lambda: drive(watch.look()))  # noqa: B023
+
+    async def _beginning(self) -> int:
+        return self._world.topic.beginning
+
+    def _report(self) -> None:
+        """`Reporter`: Redis away means that it is said again later."""
+        if self._lineage is not None and self._world.redis.is_up:
+            self._world.redis.set(lineage_key(self._world.config.pipeline), self._lineage.encode())
 
     def stop(self) -> None:
         self._stop.set()
@@ -177,6 +191,8 @@ class ReaderProcess:
             on_flight=self._keeper.in_flight,
         )
         self._watch = SourceWatch(side, config.source.slot.name, config.source.database, progress)  # type: ignore[arg-type]
+        self._raw_watch = RawWatch(config, opened, self._keeper, self._beginning)
+        self._lineage = opened.lineage
         self._keeper.acked(opened.acks)
         self.publisher = publisher
         return Intake(stream, framer, publisher, self.feedback, _METRICS, progress)  # type: ignore[arg-type]

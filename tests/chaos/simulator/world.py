@@ -20,6 +20,8 @@ from chaos.simulator.production import configuration
 from chaos.simulator.reader import ReaderProcess
 from chaos.simulator.workload import Workload
 
+from tidegate.contracts.cursor import decode_cursor
+from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError
 from tidegate.lsn import Lsn
 
@@ -49,6 +51,8 @@ class World:
         """The supervisor's own one last; zombies before it."""
         self.reader_lost: TidegateError | None = None
         self.slot_was_tampered = False
+        self.lineage_is_gone = False
+        """Redis and the raw topic were lost together: nobody knows the generation any more."""
         self.is_healing = False
         self.next_produce: Fault | None = None
         self.counts: Counter[str] = Counter()
@@ -169,8 +173,13 @@ class World:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the raw topic has ever held a frame: before that nobody knows of the slot."""
+        """Whether the raw topic has ever held a frame."""
         return self.topic.births > 1 or bool(self.topic.records)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a reader has ever said where it works: before that nobody knows of the slot."""
+        return self.has_begun or self.redis.seen(lineage_key(self.config.pipeline)) is not None
 
     def pipeline_begins_anew(self) -> None:
         self._lineage_began = False
@@ -204,15 +213,31 @@ class World:
 
     def lane_lost(self, lane: Lane, error: TidegateError) -> None:
         self.counts[f"lane LOST {error.code}"] += 1
+        if self.lineage_is_gone and error.code == "GENERATION_CHANGED":
+            return
+        if error.code == "GAP_LOST" and self._is_forgotten():
+            return
         if not self.oracle.is_lost(lane.ledger, self.server.slot, self.topic):
             raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
 
     def _check_lost(self, reader: ReaderProcess) -> None:
         if self.slot_was_tampered or self.oracle.is_forked:
             return
-        if not self.oracle.required_is_lost(self.server.slot, self.topic):
+        if not self.oracle.required_is_lost(self.server.slot, self.topic) and not self._is_forgotten():
             code = reader.error.code if reader.error else "?"
             raise Violation("I7", f"reader LOST without a loss ({code})", str(reader.error))
+
+    def _is_forgotten(self) -> bool:
+        """Whether all that anybody still knows of a required lane lies below what was confirmed, and the raw topic does
+        not reach back to it: its newest acks went with Redis."""
+        slot = self.server.slot
+        for lane in self.lanes:
+            cursor = decode_cursor(lane.server.cursor) if lane.server.cursor else None
+            if cursor and slot and self.redis.has_forgotten and lane.config.required:
+                is_there = cursor.topic_id == self.topic.id and cursor.next_offset >= self.topic.beginning
+                if cursor.safe_lsn < slot.confirmed and not is_there:
+                    return True
+        return False
 
     def _reader(self) -> ReaderProcess | None:
         own = self.readers[-1] if self.readers and not self.readers[-1].is_zombie else None

@@ -11,7 +11,8 @@ import redis.asyncio
 
 from tidegate.checkpoint.store import AckOutcome
 from tidegate.contracts.ack import Ack, decode_ack
-from tidegate.contracts.names import ack_channel, ack_key
+from tidegate.contracts.lineage import Lineage, decode_lineage
+from tidegate.contracts.names import ack_channel, ack_key, lineage_key
 from tidegate.errors import DecodeError, TransientError
 
 # Fixed-width hexadecimal text compares as the numbers do; Lua's own numbers would lose bits above 2^53. An epoch number
@@ -84,6 +85,45 @@ def read_ack(client: redis.Redis, pipeline: str, generation: str, sink: str) -> 
             remedy="Check that Redis is up and reachable; the lane starts again.",
         ) from error
     return _believed(value, sink, generation) if isinstance(value, bytes) else None
+
+
+def read_lineage(client: redis.Redis, pipeline: str) -> Lineage | None:
+    """Where the reader works; raises when Redis does not answer."""
+    try:
+        value = client.get(lineage_key(pipeline))
+    except redis.RedisError as error:
+        raise _silent(error) from error
+    return _lineage(value)
+
+
+async def read_lineage_async(client: redis.asyncio.Redis, pipeline: str) -> Lineage | None:
+    try:
+        value = await client.get(lineage_key(pipeline))
+    except redis.RedisError as error:
+        raise _silent(error) from error
+    return _lineage(value)
+
+
+async def write_lineage_async(client: redis.asyncio.Redis, pipeline: str, lineage: Lineage) -> None:
+    try:
+        await client.set(lineage_key(pipeline), lineage.encode())
+    except redis.RedisError as error:
+        raise _silent(error) from error
+
+
+def _lineage(value: object) -> Lineage | None:
+    try:
+        return decode_lineage(value) if isinstance(value, bytes) else None
+    except DecodeError:
+        return None
+
+
+def _silent(error: redis.RedisError) -> TransientError:
+    return TransientError(
+        f"Redis did not answer for where the reader works: {type(error).__name__}",
+        code="ACK_STORE_UNAVAILABLE",
+        remedy="Check that Redis is up and reachable; the service starts again.",
+    )
 
 
 def _believed(value: bytes, sink: str, generation: str) -> Ack | None:

@@ -11,6 +11,11 @@ def dead_letter_topic(pipeline: str) -> str:
     return f"tidegate.{pipeline}.dlq"
 
 
+def schemas_topic(pipeline: str) -> str:
+    """Compacted topic of the last shapes of relations. Written and read by the reader."""
+    return f"tidegate.{pipeline}.schemas"
+
+
 def scratch_topic(pipeline: str) -> str:
     """Topic where a real-time query's own output would go; the stage returns none."""
     return f"tidegate.{pipeline}.scratch"

@@ -91,6 +91,8 @@ class LaneStatus(_Status):
     sink: str
     incarnation: int
     config_epoch: str = ""
+    waits_for: str = ""
+    """What has to happen before the lane can go on; empty if nothing has to."""
     generation: str = ""
     epoch: int = 0
     raw_offset: int = -1

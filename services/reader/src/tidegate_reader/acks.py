@@ -5,19 +5,23 @@ would answer the next question. Redis being away means that acks come late, noth
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
-from tidegate.checkpoint.redis_store import read_acks
+from tidegate.checkpoint.redis_store import read_acks, read_lineage_async, write_lineage_async
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import ack_channel
 from tidegate.errors import TransientError
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.surroundings import Surroundings
+
+Read = TypeVar("Read")
 
 POLL_SECONDS = 1.0
 READ_SECONDS = 5.0
@@ -88,14 +92,26 @@ class AckWatch:
 
 
 async def read_now(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:
+    return await _in_time(read_acks(client, pipeline, generation))
+
+
+async def lineage_now(client: redis.asyncio.Redis, pipeline: str) -> Lineage | None:
+    return await _in_time(read_lineage_async(client, pipeline))
+
+
+async def say_lineage(client: redis.asyncio.Redis, pipeline: str, lineage: Lineage) -> None:
+    await _in_time(write_lineage_async(client, pipeline, lineage))
+
+
+async def _in_time(reading: Awaitable[Read]) -> Read:
     try:
         async with asyncio.timeout(READ_SECONDS):
-            acks = await read_acks(client, pipeline, generation)
+            read = await reading
     except (TimeoutError, OSError) as error:
         raise TransientError(
-            "Redis did not answer for the acks in time",
+            "Redis did not answer in time",
             code="ACK_STORE_UNAVAILABLE",
             remedy="Check that Redis is up and reachable; nothing is confirmed meanwhile.",
         ) from error
     raise_if_cancelled()
-    return acks
+    return read

@@ -14,6 +14,8 @@ class Keeper:
     def __init__(self, gate: Gate, feedback: Feedback, progress: Progress, metrics: ReaderMetrics) -> None:
         self._gate, self._feedback = gate, feedback
         self._progress, self._metrics = progress, metrics
+        self.acks: dict[str, Ack] = {}
+        """The highest of each sink: one that went back, or is missing now, changes nothing."""
 
     def durable(self, frame: SealedFrame, offset: int) -> None:
         self._gate.produced(frame.safe_lsn)
@@ -31,6 +33,9 @@ class Keeper:
         self._progress.in_flight_bytes = in_flight_bytes
 
     def acked(self, acks: Mapping[str, Ack]) -> None:
+        for sink, ack in acks.items():
+            known = self.acks.get(sink)
+            self.acks[sink] = ack if known is None else max(known, ack, key=lambda each: each.safe_lsn)
         self._gate.acked(acks)
         self._settle()
 

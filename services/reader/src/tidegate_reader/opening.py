@@ -1,14 +1,17 @@
 """How a run begins. The order is the point: what is checked later must not be undone by what was done earlier.
 
-preflight → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan → epoch frame
+preflight → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan → lineage → epoch
 
 Invariant: the end of the raw topic is read after the slot is ours, so no reader that owned it before us can still be
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
 """
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -19,17 +22,19 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.generation import Generation
+from tidegate.contracts.lineage import Lineage
+from tidegate.contracts.names import lineage_key
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
 from tidegate.quoting import identifier, literal
-from tidegate_reader.acks import read_now
+from tidegate_reader.acks import lineage_now, read_now, say_lineage
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
-from tidegate_reader.raw_log import RawLog, read_raw_log
+from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
-from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.resume import GAP_LOST, Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
@@ -38,6 +43,9 @@ from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, 
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _NONCE_BYTES = 16
+# Lanes republish every 5 s what they have; one that starts says so at once.
+_REPUBLISHED_SECONDS = 15.0
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +60,12 @@ class Run:
     """An epoch that has begun: its frame is in the raw topic, its stream flows."""
 
     stamp: EpochStamp
+    lineage: Lineage
     plan: Plan
     confirmed: Lsn
     acks: Mapping[str, Ack]
     producer: Any  # aiokafka is not typed
+    beginning: int
     next_offset: int
 
 
@@ -74,9 +84,10 @@ async def check(config: PipelineConfig, side: SideConnection) -> Checked:
 
 async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream) -> Run:
     log = await read_raw_log(config.kafka, config.raw_topic.name)
-    created = await _ensure_slot(config, checked, side, stream, log)
+    lineage = await _read_lineage(config)
+    created = await _ensure_slot(config, checked, side, stream, has_past=log.tail is not None or lineage is not None)
     born = await _confirmed(side, config.source.slot.name)
-    generation = generation_of(await _identity(config, stream), log, born)
+    generation = generation_of(await _identity(config, stream), log, lineage, born)
     acks = await _read_acks(config, generation)
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
@@ -88,7 +99,8 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
         )
     confirmed = await _confirmed(side, config.source.slot.name)
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
-    decided = plan(slot_start, acks, config.required_sinks, log, checked.topic_id)
+    decide = partial(plan, slot_start, required=config.required_sinks, log=log, topic_id=checked.topic_id)
+    decided, acks = await _decided(config, generation, partial(decide, lineage=lineage), acks)
     record = EpochRecord(
         mode=decided.mode,
         start_lsn=slot_start.lsn,
@@ -100,13 +112,35 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
         software=f"tidegate-reader {version('tidegate-reader')}",
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
+    lineage = Lineage(generation, decided.number, checked.topic_id, confirmed)
+    await _say(config, lineage)
     producer = await _begin_epoch(config, stamp, decided, record)
     if await current_topic_id(config) != checked.topic_id:
         await close_producer(producer)
         raise TransientError(
             "the raw topic was made again while the epoch began", code="EPOCH_RACE", remedy="The reader starts again."
         )
-    return Run(stamp, decided, confirmed, acks, producer, log.end + 1)
+    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
+
+
+async def _decided(
+    config: PipelineConfig, generation: Generation, decide: Callable[[Mapping[str, Ack]], Plan], acks: Mapping[str, Ack]
+) -> tuple[Plan, Mapping[str, Ack]]:
+    """A gap is believed only after lanes have had the time to say again what they have: Redis may have been restored."""
+    believed_at = time.monotonic() + _REPUBLISHED_SECONDS
+    while True:
+        try:
+            return decide(acks), acks
+        except StreamError as error:
+            if error.code != GAP_LOST or time.monotonic() >= believed_at:
+                raise
+        await pause(_LOOK_SECONDS)
+        acks = await _read_acks(config, generation)
+
+
+async def pause(seconds: float) -> None:
+    """Nobody tells when a lane republishes."""
+    await asyncio.sleep(seconds)
 
 
 async def current_topic_id(config: PipelineConfig) -> str:
@@ -114,15 +148,16 @@ async def current_topic_id(config: PipelineConfig) -> str:
 
 
 async def _ensure_slot(
-    config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, log: RawLog
+    config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, *, has_past: bool
 ) -> bool:
     """True if it was created now."""
     wanted = config.source.slot
-    if checked.slot is None and log.tail is not None:
+    if checked.slot is None and has_past:
         raise StreamError(
-            f"slot {wanted.name} is gone, and the raw topic holds what was read from it",
+            f"slot {wanted.name} is gone, and this pipeline has read from it",
             code="SLOT_MISSING",
-            remedy=LOST_REMEDY,
+            remedy=f"{LOST_REMEDY} If the pipeline is to begin anew: delete the raw topic, and in Redis "
+            f"{lineage_key(config.pipeline)}.",
         )
     if checked.slot is None and not wanted.create:
         raise ConfigError(
@@ -145,6 +180,17 @@ async def _identity(config: PipelineConfig, stream: ReplicationStream) -> Source
 async def _read_acks(config: PipelineConfig, generation: Generation) -> dict[str, Ack]:
     async with connect_async(config.redis) as client:
         return await read_now(client, config.pipeline, generation.id)
+
+
+async def _read_lineage(config: PipelineConfig) -> Lineage | None:
+    async with connect_async(config.redis) as client:
+        return await lineage_now(client, config.pipeline)
+
+
+async def _say(config: PipelineConfig, lineage: Lineage) -> None:
+    """Before the first frame: if the topic is emptied later, this is all that tells that it held something."""
+    async with connect_async(config.redis) as client:
+        await say_lineage(client, config.pipeline, lineage)
 
 
 async def _confirmed(side: SideConnection, slot: str) -> Lsn:

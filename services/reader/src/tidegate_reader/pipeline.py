@@ -25,6 +25,8 @@ from tidegate_reader.keeper import Keeper
 from tidegate_reader.opening import Run, begin, check, connect_side, open_stream
 from tidegate_reader.publication_watch import PublicationWatch
 from tidegate_reader.publisher import Publisher, close_producer
+from tidegate_reader.raw_watch import RawLook, RawWatch
+from tidegate_reader.schema_topic import SchemaTopic, read_shapes
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
@@ -47,11 +49,16 @@ async def run(around: Surroundings) -> None:
         resources.callback(stream.close)
         opened = await begin(around.config, checked, side, stream)
         resources.push_async_callback(close_producer, opened.producer)
+        raw_look = RawLook(around.config)
+        resources.push_async_callback(raw_look.close)
+        await raw_look.open()
         await _announce(around, opened)
-        await _flow(around, opened, side, stream)
+        await _flow(around, opened, side, stream, raw_look)
 
 
-async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream: ReplicationStream) -> None:
+async def _flow(
+    around: Surroundings, opened: Run, side: SideConnection, stream: ReplicationStream, raw_look: RawLook
+) -> None:
     config, plan = around.config, opened.plan
     gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
     framer = Framer(
@@ -63,6 +70,7 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
         skip_to=plan.skip_to,
         next_seq=1,
         wall_clock=unix_microseconds,
+        known=await read_shapes(config, opened.stamp.generation.id, plan.position),
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
@@ -73,9 +81,11 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
         on_durable=keeper.durable,
         on_flight=keeper.in_flight,
     )
-    intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress)
+    schemas = SchemaTopic(opened.producer, config.pipeline, opened.stamp.generation.id)
+    intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     heartbeat = Heartbeat(side, around)
+    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning)
     wal_watch = WalWatch(side, around)
     publication_watch = PublicationWatch(side, config.publication_names, around.progress, around.log)
     source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)
@@ -92,6 +102,7 @@ async def _flow(around: Surroundings, opened: Run, side: SideConnection, stream:
             tasks.create_task(source_watch.run(), name="source_watch"),
             tasks.create_task(wal_watch.run(), name="wal_watch"),
             tasks.create_task(publication_watch.run(), name="publication_watch"),
+            tasks.create_task(raw_watch.run(), name="raw_watch"),
             tasks.create_task(_stop(around, stream, intaking), name="stop"),
         ]
         await asyncio.wait([intaking])
@@ -135,4 +146,5 @@ async def _announce(around: Surroundings, opened: Run) -> None:
         position=str(plan.position),
         confirmed=format_lsn(opened.confirmed),
     )
-    await around.reporter.lineage(stamp.generation, stamp.number)
+    around.reporter.lineage = opened.lineage
+    await around.reporter.report()

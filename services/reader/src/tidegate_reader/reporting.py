@@ -4,14 +4,14 @@ Invariant: a report that fails changes nothing about delivery; it is tried again
 """
 
 import asyncio
-import json
+from collections.abc import Mapping
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
 from tidegate.config.redis import RedisConfig
-from tidegate.contracts.generation import Generation
+from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key, reader_status_key
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.progress import Progress
@@ -26,6 +26,8 @@ class Reporter:
     def __init__(self, config: RedisConfig, progress: Progress) -> None:
         self._config, self._progress = config, progress
         self._client: redis.asyncio.Redis | None = None
+        self.lineage: Lineage | None = None
+        """Said with each report, for a Redis that has been emptied."""
 
     async def run(self) -> None:
         while True:
@@ -33,22 +35,21 @@ class Reporter:
             await asyncio.sleep(REPORT_SECONDS)
 
     async def report(self) -> bool:
-        return await self._set(reader_status_key(self._progress.pipeline), self._progress.status().encode())
-
-    async def lineage(self, generation: Generation, epoch: int) -> bool:
-        document = {"generation": generation.to_json(), "epoch": epoch}
-        return await self._set(lineage_key(self._progress.pipeline), json.dumps(document, sort_keys=True).encode())
+        values = {reader_status_key(self._progress.pipeline): self._progress.status().encode()}
+        if self.lineage is not None:
+            values[lineage_key(self._progress.pipeline)] = self.lineage.encode()
+        return await self._set(values)
 
     async def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
 
-    async def _set(self, key: str, value: bytes) -> bool:
+    async def _set(self, values: Mapping[str, bytes]) -> bool:
         self._client = self._client or connect_async(self._config)
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._client.set(key, value)
+                await self._client.mset(values)
         except (redis.RedisError, OSError, TimeoutError):
             await self.close()
             return False

@@ -5,7 +5,9 @@
 | raw topic | slot and acks | decision |
 | --- | --- | --- |
 | empty | slot just created | continue from the slot's first LSN |
-| empty | slot existed | re-feed; the generation is the one before only if the slot has not moved since its birth |
+| empty | slot existed, no ack below where the server starts | re-feed, in the generation before (lineage) |
+| empty | an ack below where the server starts | LOST |
+| never written, by its lineage | the slot has moved since | LOST: somebody else moved it, or made it anew |
 | of another generation | | LOST |
 | ahead of the server's WAL | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
@@ -13,6 +15,9 @@
 | does not | a `low` below where the server starts | LOST: nobody has what lies between |
 | ends below where the server starts | every required sink has an ack from there on | re-feed |
 | ends below where the server starts | else | LOST: the slot was made anew, or the brokers lost the newest frames |
+
+While it runs, a reader looks whether the raw topic still holds what required sinks need. If retention overtakes one, it
+ends, and its next start decides by this table: only a re-feed of its own does not have to be fed again.
 
 Invariant: `skip_to` is above the beginning only if what is skipped can be read in the raw topic by every required sink.
 """
@@ -24,12 +29,15 @@ from dataclasses import dataclass
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode, PreviousEpoch
+from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.generation import NONCE_BYTES, Generation
+from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
 
+GAP_LOST = "GAP_LOST"
 _BIRTH = struct.Struct(">Q")
 
 
@@ -66,18 +74,18 @@ class Plan:
     skip_to: Position
 
 
-def generation_of(source: SourceIdentity, log: RawLog, born: Lsn) -> Generation:
-    """The raw topic's own if it is of this slot; a new one if the topic is empty.
+def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, born: Lsn) -> Generation:
+    """The raw topic's own if it is of this slot; if the topic is empty, the one that was worked in last, or a new one.
 
     Its nonce comes from where the slot stood then, so that two readers of an empty topic draw the same one, and a slot
     that was made anew another.
     """
-    if log.tail is None:
+    known = log.tail.generation if log.tail else lineage.generation if lineage else None
+    if known is None:
         return _generation(source, hashlib.blake2b(_BIRTH.pack(born), digest_size=NONCE_BYTES).digest())
-    known = log.tail.generation
     if known != _generation(source, known.nonce):
         raise StreamError(
-            "the raw topic belongs to another cluster, timeline, database or slot",
+            "the pipeline belongs to another cluster, timeline, database or slot",
             code="GENERATION_CHANGED",
             remedy="Positions of two histories do not compare. Use a new raw topic and take a new snapshot, or point "
             "the source at the server that the raw topic comes from.",
@@ -92,27 +100,50 @@ def start_lsn(acks: Mapping[str, Ack], required: Sequence[str], log: RawLog) -> 
     return min(log.tail.safe_lsn, *(acks[sink].safe_lsn for sink in required))
 
 
-def plan(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], log: RawLog, topic_id: str) -> Plan:
+def plan(
+    slot: SlotStart,
+    acks: Mapping[str, Ack],
+    required: Sequence[str],
+    log: RawLog,
+    topic_id: str,
+    lineage: Lineage | None = None,
+) -> Plan:
     tail = log.tail
+    # A sink without an ack joins from where the server starts: the gate has never counted on it.
+    behind = [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
     if tail is None:
+        never_written = lineage is not None and lineage.topic_id == topic_id and log.end == 0
+        if lineage is not None and never_written and slot.lsn > lineage.kept_from:
+            behind = behind or ["the raw topic"]  # nobody has read what somebody else confirmed
+        if behind:
+            raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
-        return Plan(mode, _next_number(acks, 0), None, before(slot.lsn), slot.lsn, BEGINNING)
+        # Where nobody remembers the numbers: a topic has never had more epochs than records.
+        number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
+        return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING)
     if tail.safe_lsn > slot.wal_end:
         raise _ahead(tail.safe_lsn, slot.wal_end)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)
     if slot.lsn <= tail.safe_lsn:
-        uncovered = [sink for sink in required if not _covers(log, topic_id, acks.get(sink), slot.lsn)]
-        if not uncovered:
+        missing = uncovered(log, topic_id, acks, required, slot.lsn)
+        if not missing:
             return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position)
-        # A sink without an ack joins from where the server starts: the gate has never counted on it.
-        lost = [sink for sink in uncovered if sink in acks and acks[sink].safe_lsn < slot.lsn]
+        lost = [sink for sink in missing if sink in behind]
     else:
         lost = [sink for sink in required if sink not in acks or acks[sink].safe_lsn < slot.lsn]
         lost = lost if required else ["the raw topic"]
     if lost:
         raise _lost(lost, slot.lsn)
     return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING)
+
+
+def uncovered(
+    log: RawLog, topic_id: str, acks: Mapping[str, Ack], required: Sequence[str], kept_from: Lsn
+) -> list[str]:
+    """Required sinks that do not find in the raw topic everything that they do not have yet. One without an ack needs
+    what the source keeps."""
+    return [sink for sink in required if not _covers(log, topic_id, acks.get(sink), kept_from)]
 
 
 def _generation(source: SourceIdentity, nonce: bytes) -> Generation:
@@ -124,14 +155,16 @@ def _next_number(acks: Mapping[str, Ack], known: int) -> int:
     return 1 + max([known, *(ack.epoch for ack in acks.values())])
 
 
-def _covers(log: RawLog, topic_id: str, ack: Ack | None, server_start: Lsn) -> bool:
-    """Whether this sink finds in the raw topic everything that it does not have yet."""
-    if log.first is None:
+def _covers(log: RawLog, topic_id: str, ack: Ack | None, kept_from: Lsn) -> bool:
+    if log.first is None or log.tail is None:
         return False
-    if ack is None:
-        return log.first.first <= before(server_start)
-    offset_is_there = ack.topic_id == topic_id and log.beginning <= ack.offset + 1
-    return offset_is_there or log.first.first <= ack.position
+    if ack is not None and ack.topic_id == topic_id and log.beginning <= ack.offset + 1:
+        # A lane in an older epoch has no business behind the newest one's beginning: it took what is void.
+        return ack.epoch >= log.tail.number or ack.offset < log.tail.epoch_offset
+    # The first frame of a trimmed log may be void; only of the newest epoch it is known not to be.
+    begins_here = log.beginning == 0 and log.first.kind is FrameKind.EPOCH
+    is_valid = begins_here or log.first.epoch == log.tail.number
+    return is_valid and log.first.first <= (ack.position if ack else before(kept_from))
 
 
 def _ahead(tail: Lsn, wal_end: Lsn) -> StreamError:
@@ -147,6 +180,6 @@ def _lost(sinks: Sequence[str], start: Lsn) -> StreamError:
     return StreamError(
         f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not "
         "hold what lies between",
-        code="GAP_LOST",
+        code=GAP_LOST,
         remedy="Take a new snapshot for these sinks, or set required: false for them if the gap is accepted.",
     )

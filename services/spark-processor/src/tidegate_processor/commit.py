@@ -5,9 +5,20 @@
 | running  | take, decode, route, write; commit; then ack | commit what is written, ack: drained    |
 | drained  | left alone, the next incarnation reads them  | -                                       |
 
+| a lane without a place in the log needs                         | it comes in at                                       |
+| --------------------------------------------------------------- | ---------------------------------------------------- |
+| has a position: all behind that                                 | a frame that starts at or before it                  |
+| required, nothing yet, `from: earliest`: what the source keeps  | a slot's first epoch, a re-feed, or a frame that     |
+|                                                                 | starts at or before where the reader stood (lineage) |
+| else: nothing                                                   | any frame                                            |
+
+A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
+is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
+
 The commit unit is the whole frame. The ack is written after the sink's commit has returned and never before; an ack
 that Redis does not take is only late, the next one says more. A frame without events writes nothing to the sink; its
-cursor is committed now and then, so that a restart does not read the idle hours again.
+cursor is committed now and then, so that a restart does not read the idle hours again. The offset in the ack is the
+committed cursor's, so that reader and lane mean the same frames when the log is trimmed.
 """
 
 import time
@@ -15,15 +26,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidegate.clock import from_postgres, unix_microseconds
-from tidegate.config.sinks import SinkConfig
+from tidegate.config.sinks import SinkConfig, StartFrom
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import FrameAddress
-from tidegate.contracts.epoch import EpochMode
-from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.epoch import EpochMode, EpochRecord
+from tidegate.contracts.frame import FrameHeader, FrameKind
+from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
-from tidegate.position import BEGINNING, Position
+from tidegate.position import BEGINNING, Position, before
 from tidegate_processor.dead_letters import dead_letter
 from tidegate_processor.decode import skip_partial_transaction
 from tidegate_processor.ingest import Ingest, Taken, raw_topic_trimmed
@@ -33,8 +45,7 @@ from tidegate_processor.sinks.base import Sink
 _EVENTS_PER_COMMIT = 10_000
 _BYTES_PER_COMMIT = 16 * 2**20
 _IDLE_COMMIT_SECONDS = 10.0
-# The reader notices a hole by itself and begins a new epoch; this is how long that may take.
-_HOLE_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -58,31 +69,36 @@ class Delivery:
         *,
         look: Callable[[], RawTopicView],
         acked: Callable[[str], Ack | None],
+        lineage: Callable[[], Lineage | None],
         config_epoch: str,
         incarnation: int,
     ) -> None:
-        """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation."""
+        """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation, `lineage` where the
+        reader works."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
         self._sink = sink
-        self._acked = acked
+        self._acked, self._lineage = acked, lineage
         self._config_epoch = config_epoch
         self._incarnation = incarnation
         raw, cursor = look(), sink.open()
         self.position: Position = cursor.position if cursor else BEGINNING
         self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
-        _check_reach(cursor, raw)
-        self.ingest = Ingest(cursor, raw.id, lambda: look().id)
+        self._raw_end = raw.end
+        is_here = cursor is not None and cursor.topic_id == raw.id
+        if cursor is not None and is_here:
+            _check_not_truncated(cursor, raw)
+        self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
+        self._first_seen: FrameHeader | None = None
+        self._look_again = 0.0
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
         self._uncommitted_bytes = 0
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
-        self._hole_since: float | None = None
-        self.has_cursor = cursor is not None
-        self._committed_offset = cursor.next_offset if cursor else 0
+        self._committed = cursor
 
     @property
     def raw_offset(self) -> int:
@@ -94,7 +110,7 @@ class Delivery:
                 self._deliver(taken)
                 if self._uncommitted_events >= _EVENTS_PER_COMMIT or self._uncommitted_bytes >= _BYTES_PER_COMMIT:
                     self.commit()
-        self._watch_hole()
+        self._check_place()
 
     def commit(self, *, at_the_end: bool = False) -> None:
         """After this, everything taken so far is durable, and may be acked.
@@ -102,11 +118,11 @@ class Delivery:
         `at_the_end` of an input the cursor is committed whatever there was: the next one may be another worker's.
         """
         idle_long = time.monotonic() - self._last_commit > _IDLE_COMMIT_SECONDS
-        is_due = idle_long or at_the_end or not self.has_cursor  # the first one says where the lane has begun
+        is_due = idle_long or at_the_end or not self._stands_here  # the first one says where the lane has begun
         if self._uncommitted_events or (is_due and self._has_moved()):
             cursor = self._cursor()
             self._sink.commit(cursor)
-            self.has_cursor, self._committed_offset = True, cursor.next_offset
+            self._committed = cursor
             self._last_commit = time.monotonic()
         now = unix_microseconds()
         counters = self.counters
@@ -114,23 +130,34 @@ class Delivery:
         self._uncommitted_events = self._uncommitted_bytes = 0
         self._uncommitted_commit_times.clear()
 
+    @property
+    def has_cursor(self) -> bool:
+        return self._committed is not None
+
+    @property
+    def _stands_here(self) -> bool:
+        """Whether the committed cursor is about this topic, not about one that was there before."""
+        return self._committed is not None and self._committed.topic_id == self.ingest.topic_id
+
     def _has_moved(self) -> bool:
-        return self.counters.frames > 0 and self._next_offset() > self._committed_offset
+        if self._committed is None or not self._stands_here:
+            return self.counters.frames > 0
+        return self.counters.frames > 0 and self._next_offset() > self._committed.next_offset
 
     def _next_offset(self) -> int:
         return max(self.ingest.resume_offset or 0, self._taken_offset + 1)
 
     def ack(self) -> Ack | None:
         """Of what is committed; only to be asked for right after `commit`."""
-        generation = self.ingest.generation
-        if generation is None or self._taken_offset < 0:
+        committed = self._committed
+        if committed is None:
             return None
         return Ack(
             sink=self._config.name,
-            generation=generation,
-            epoch=self.ingest.epoch,
-            topic_id=self.ingest.topic_id,
-            offset=self._taken_offset,
+            generation=committed.generation,
+            epoch=self.ingest.epoch if self._stands_here else committed.epoch,
+            topic_id=committed.topic_id,
+            offset=committed.next_offset - 1,
             position=self.position,
             safe_lsn=self.safe_lsn,
             time=unix_microseconds(),
@@ -148,8 +175,6 @@ class Delivery:
 
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header
-        if not self.has_cursor and self.counters.frames == 0:
-            self._check_no_past(header.generation.id)
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._check_no_gap(header.generation.id, taken.epoch.start_lsn)
         if header.kind is FrameKind.SNAPSHOT:
@@ -166,6 +191,58 @@ class Delivery:
         self.position = max(self.position, header.last)
         self.safe_lsn = max(self.safe_lsn, header.safe_lsn)
         self._taken_offset, self._taken_seq = taken.offset, header.seq
+
+    @property
+    def waits_for(self) -> str:
+        """What has to happen before this lane can go on; empty if nothing has to."""
+        if self.ingest.hole_at is not None:
+            return f"a new epoch of the reader: frames are missing before raw offset {self.ingest.hole_at}"
+        if self._first_seen is not None and not self.ingest.has_place:
+            return "the reader to feed again what the raw topic does not hold any more"
+        return ""
+
+    def _comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
+        if not self.has_cursor and self.counters.frames == 0:
+            self._check_no_past(header.generation.id)
+        self._first_seen = self._first_seen or header
+        if self.position == BEGINNING:
+            return self._may_begin(header, record)
+        acked = self._acked(header.generation.id)
+        has = max(self.position, before(max(self.safe_lsn, acked.safe_lsn if acked else Lsn(0))))
+        if record is not None and record.mode is EpochMode.REFEED:
+            self._check_no_gap(header.generation.id, record.start_lsn)
+        return header.first <= has
+
+    def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
+        if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
+            return True
+        if record is not None and (record.previous is None or record.mode is EpochMode.REFEED):
+            return True
+        lineage = self._lineage()
+        if lineage is None or (lineage.generation.id, lineage.topic_id) != (header.generation.id, self.ingest.topic_id):
+            raise TransientError(
+                "a new lane does not know yet where the reader began",
+                code="LINEAGE_UNKNOWN",
+                remedy="Nothing, if the reader runs: it says so every second. The lane starts again.",
+            )
+        return header.first <= before(lineage.kept_from)
+
+    def _check_place(self) -> None:
+        """A lane that waits looks whether it still has to."""
+        first, seen_to = self._first_seen, self.ingest.next_offset
+        if self.ingest.has_place or first is None or seen_to is None:
+            return
+        now = time.monotonic()
+        if self.position == BEGINNING and now >= self._look_again:
+            self._look_again = now + _LOOK_SECONDS
+            if self._may_begin(first, None):
+                raise TransientError(
+                    "what the source keeps begins later now, and the raw topic reaches back to it",
+                    code="LANE_MAY_BEGIN",
+                    remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
+                )
+        elif self.position != BEGINNING and not self._config.required and seen_to >= self._raw_end:
+            raise raw_topic_trimmed(first.first, self.position)
 
     def _check_no_past(self, generation: str) -> None:
         """A missing cursor is never guessed: what has acked has had one. Kafka forgets it with a topic that is deleted:
@@ -243,25 +320,8 @@ class Delivery:
             incarnation=self._incarnation,
         )
 
-    def _watch_hole(self) -> None:
-        if self.ingest.hole_at is None:
-            self._hole_since = None
-            return
-        self._hole_since = self._hole_since or time.monotonic()
-        if time.monotonic() - self._hole_since > _HOLE_SECONDS:
-            raise StreamError(
-                f"frames are missing before raw offset {self.ingest.hole_at}, and no new epoch has begun",
-                code="RAW_TOPIC_HOLE",
-                remedy="Restart the reader: its next epoch voids what stands behind the hole and sends it again.",
-            )
 
-
-def _check_reach(cursor: Cursor | None, raw: RawTopicView) -> None:
-    """What the lane needs next must be there, or still to come."""
-    if cursor is None or cursor.topic_id != raw.id:
-        return
-    if cursor.next_offset < raw.beginning:
-        raise raw_topic_trimmed(raw.beginning, cursor.next_offset)
+def _check_not_truncated(cursor: Cursor, raw: RawTopicView) -> None:
     if cursor.next_offset > raw.end:
         raise StreamError(
             f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",

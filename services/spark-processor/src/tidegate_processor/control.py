@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from tidegate.checkpoint.redis_store import read_ack, write_ack
+from tidegate.checkpoint.redis_store import read_ack, read_lineage, write_ack
 from tidegate.checkpoint.store import AckOutcome
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.ack import Ack, encode_position
 from tidegate.contracts.control import LaneControl, decode_control
+from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
@@ -39,6 +40,9 @@ class LaneLink:
 
     def acked(self, generation: str) -> Ack | None:
         return read_ack(self._client, self._pipeline, generation, self._settings.sink)
+
+    def lineage(self) -> Lineage | None:
+        return read_lineage(self._client, self._pipeline)
 
     def acknowledge(self, ack: Ack | None) -> None:
         """Once a place, and again now and then: a Redis that was emptied has to learn it anew."""
@@ -75,6 +79,7 @@ class LaneLink:
         return {
             "generation": delivery.ingest.generation or "",
             "epoch": delivery.ingest.epoch,
+            "waits_for": delivery.waits_for,
             "raw_offset": delivery.raw_offset,
             "position": encode_position(delivery.position),
             "safe_lsn": delivery.safe_lsn,

@@ -12,11 +12,13 @@
 | frame of the current epoch, seq as expected    | taken                                                              |
 | frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins     |
 | frame of a higher epoch that never began here  | a hole likewise                                                    |
+| the 257th frame of one epoch behind a hole     | LOST: its writer goes on over it                                   |
 | part of a message, not the next one            | LOST: the writer broke the format                                  |
+| valid, but the lane has no place in this log   | passed over until one reaches back to what the lane needs          |
 
-A lane without a past believes an epoch that began before it came in. Nothing behind a hole is delivered or acked. An
-offset counts only with its topic's id: in a topic that was made again a lane begins at the start and goes by positions
-alone.
+A lane has no place if it has no cursor, if the log was trimmed beyond its cursor, or if the topic was made again. It
+comes in at the first valid frame that `comes_in` takes, also in the middle of an epoch that began before what it sees.
+Nothing behind a hole is delivered or acked. An offset counts only with its topic's id.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,6 +28,13 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame
 from tidegate.errors import StreamError, TransientError
+from tidegate.position import Position
+
+# A reader has at most 64 frames under way when it learns of a failed produce, and sends none after that.
+_MOST_BEHIND_A_HOLE = 256
+
+ComesIn = Callable[[FrameHeader, EpochRecord | None], bool]
+"""Whether all that the lane needs stands in this frame and behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +48,41 @@ class Taken:
 
 
 class Ingest:
-    def __init__(self, cursor: Cursor | None, topic_id: str, current_topic_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        cursor: Cursor | None,
+        topic_id: str,
+        current_topic_id: Callable[[], str],
+        *,
+        beginning: int = 0,
+        comes_in: ComesIn = lambda header, record: True,
+    ) -> None:
         self.topic_id = topic_id
         self._current_topic_id = current_topic_id
+        self._comes_in = comes_in
         self.generation = cursor.generation if cursor else None
         # Offsets and epochs are the topic's: where it was made again, both begin anew and only the position counts.
         here = cursor if cursor and cursor.topic_id == topic_id else None
-        self.next_offset = here.next_offset if here else None
+        self.has_place = here is not None and here.next_offset >= beginning
+        self.next_offset = here.next_offset if here and self.has_place else None
         self.epoch = here.epoch if here else 0
         self.epoch_nonce = bytes.fromhex(here.epoch_nonce) if here else b""
         self.seq = here.seq if here else -1
         self.void_frames = 0
         self.hole_at: int | None = None
         """Raw offset of the first frame behind a hole that no epoch frame has voided yet."""
+        self._behind_hole = 0
         self._parts: list[Frame] = []
-        self._began_at: int | None = None
-        """Where a lane without a past came in: it can't have seen the beginning of an epoch before that."""
+        self._sees_from: int | None = None
+        """First offset that a lane without a place has seen: the beginning of an epoch may lie before it."""
+        self._left_off_in = self.epoch_nonce if here and not self.has_place else b""
+        """The epoch that went on behind what was trimmed, if nothing of it has been seen since."""
 
     @property
     def resume_offset(self) -> int | None:
         """Where the next incarnation may begin: behind what is void for ever, before parts that wait or a hole."""
-        return None if self._parts or self.hole_at is not None else self.next_offset
+        is_behind_all = self.has_place and not self._parts and self.hole_at is None
+        return self.next_offset if is_behind_all else None
 
     def feed(self, offset: int, value: bytes | None) -> Iterator[Taken]:
         if self.next_offset is not None and offset < self.next_offset:
@@ -71,13 +94,13 @@ class Ingest:
                 remedy="Nothing: the lane starts anew at its cursor, and looks whether that is there.",
             )
         frame = decode_frame(value or b"")
-        if self.next_offset is None and self.epoch == 0:
-            self._began_at = offset
+        if self.next_offset is None:
+            self._sees_from = offset
         self._check_generation(frame)
         self.next_offset = offset + 1
         if frame.header.kind is FrameKind.EPOCH:
             yield from self._begin_epoch(offset, frame)
-        elif self._is_next(offset, frame.header):
+        elif self._is_next(offset, frame.header) and self.has_place:
             yield from self._join(offset, frame)
 
     def _begin_epoch(self, offset: int, frame: Frame) -> Iterator[Taken]:
@@ -92,9 +115,12 @@ class Ingest:
             return
         self.generation = header.generation.id
         self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq
-        self.hole_at = None
+        self.hole_at, self._behind_hole = None, 0
+        self._left_off_in = b""
         self._parts.clear()
-        yield Taken(offset, frame, record)
+        self.has_place = self.has_place or self._comes_in(header, record)
+        if self.has_place:
+            yield Taken(offset, frame, record)
 
     def _check_topic(self) -> None:
         if self._current_topic_id() != self.topic_id:
@@ -105,23 +131,39 @@ class Ingest:
             )
 
     def _is_next(self, offset: int, header: FrameHeader) -> bool:
-        if self._comes_in_here(header):
+        if self._began_unseen(header):
             self.generation = header.generation.id
             self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq - 1
+            self._left_off_in = b""
+            self._parts.clear()
+            self.has_place = self._comes_in(header, None)
         is_older = header.epoch < self.epoch or self.epoch == 0
         if is_older or (header.epoch == self.epoch and header.epoch_nonce != self.epoch_nonce):
             self.void_frames += 1
             return False
         if header.epoch > self.epoch or header.seq != self.seq + 1 or self.hole_at is not None:
-            self.hole_at = offset if self.hole_at is None else self.hole_at
-            self.void_frames += 1
+            self._find_hole(offset)
             return False
         self.seq = header.seq
         return True
 
-    def _comes_in_here(self, header: FrameHeader) -> bool:
-        """A lane without a past believes an epoch that began before it came in; a higher one proves it void."""
-        return self._began_at is not None and header.epoch > self.epoch and header.epoch_offset < self._began_at
+    def _find_hole(self, offset: int) -> None:
+        self.hole_at = offset if self.hole_at is None else self.hole_at
+        self.void_frames += 1
+        self._behind_hole += 1
+        if self._behind_hole > _MOST_BEHIND_A_HOLE:
+            raise StreamError(
+                f"frames are missing before raw offset {self.hole_at}, and their writer goes on",
+                code="RAW_TOPIC_HOLE",
+                remedy="Restart the reader: its next epoch voids what stands behind the hole and sends it again.",
+            )
+
+    def _began_unseen(self, header: FrameHeader) -> bool:
+        """A lane that came in where the log begins believes an epoch that began before that. A higher one proves the
+        one it believed to be void; the lane's own, which it left off in, goes on behind what was trimmed."""
+        if self._sees_from is None or header.epoch_offset >= self._sees_from:
+            return False
+        return header.epoch > self.epoch or (header.epoch == self.epoch and header.epoch_nonce == self._left_off_in)
 
     def _check_generation(self, frame: Frame) -> None:
         """A lane without a past has the generation of the first frame it takes."""
@@ -137,7 +179,7 @@ class Ingest:
         if header.parts == 0 and not self._parts:
             yield Taken(offset, frame)
             return
-        if self._began_at is not None and not self._parts and header.part > 1:
+        if self._sees_from is not None and not self._parts and header.part > 1:
             return  # the log begins in the middle of this change, and so of its transaction
         if header.part != len(self._parts) + 1:
             raise StreamError(
@@ -153,9 +195,10 @@ class Ingest:
             yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))
 
 
-def raw_topic_trimmed(begins: int, wanted: int) -> StreamError:
+def raw_topic_trimmed(begins: Position, has: Position) -> StreamError:
     return StreamError(
-        f"the raw topic begins at offset {begins}, the lane stands at {wanted}",
+        f"the raw topic begins at {begins}, the lane has everything up to {has}",
         code="RAW_TOPIC_TRIMMED",
-        remedy="The frames between are gone. Take a new snapshot for this sink, or rewind it to what is left.",
+        remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. Take a new "
+        "snapshot for this sink, or rewind it to what is left; a longer raw_topic.retention prevents it.",
     )

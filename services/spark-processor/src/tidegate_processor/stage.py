@@ -137,6 +137,7 @@ class Stage:
                 make_sink(settings.config, config),
                 look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
+                lineage=self._link.lineage,
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
             )

@@ -1,0 +1,61 @@
+"""Where the running reader works: in which generation and epoch, and from where on the source keeps everything.
+
+It outlives the raw topic's contents: a reader that finds the topic empty goes on with the generation that stands here,
+and a lane that has no past learns from it whether the topic still holds all that it is owed.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.contracts.ack import decode_fixed_lsn, encode_fixed_lsn
+from tidegate.contracts.document import build
+from tidegate.contracts.generation import Generation
+from tidegate.contracts.sealed import seal, unseal
+from tidegate.errors import DecodeError
+from tidegate.lsn import Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    generation: Generation
+    epoch: int
+    topic_id: str
+    kept_from: Lsn
+    """confirmed_flush_lsn when the epoch began: a sink that had acked nothing by then is owed all that commits from
+    here on."""
+
+    def encode(self) -> bytes:
+        return seal(
+            {
+                "generation": self.generation.to_json(),
+                "epoch": self.epoch,
+                "topic_id": self.topic_id,
+                "kept_from": encode_fixed_lsn(self.kept_from),
+            }
+        )
+
+
+def decode_lineage(value: bytes) -> Lineage:
+    document = unseal(value)
+    try:
+        return build(
+            Lineage,
+            document
+            | {
+                "generation": _generation(document["generation"]),
+                "kept_from": decode_fixed_lsn(document["kept_from"]),
+            },
+        )
+    except (KeyError, ValueError):
+        raise DecodeError("this lineage lacks what a lineage must say", code="LINEAGE_MALFORMED") from None
+
+
+def _generation(members: object) -> Generation:
+    if not isinstance(members, dict):
+        raise ValueError("not an object")
+    system, nonce = members["system_identifier"], members["nonce"]
+    if not isinstance(system, str) or not system.isascii() or not system.isdigit() or not isinstance(nonce, str):
+        raise ValueError("not a generation")
+    generation = build(Generation, members | {"system_identifier": int(system), "nonce": bytes.fromhex(nonce)})
+    if generation.id != members["id"]:
+        raise ValueError("the id is not of these members")
+    return generation

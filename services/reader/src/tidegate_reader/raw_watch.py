@@ -1,0 +1,90 @@
+"""Looks whether the raw topic still holds what required sinks have not read, while retention takes from its head.
+
+Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks: the reader ends, and
+its next start decides. Nothing is decided here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import EpochMode
+from tidegate.errors import TransientError
+from tidegate.kafka_client import client_options
+from tidegate_reader.keeper import Keeper
+from tidegate_reader.opening import Run
+from tidegate_reader.raw_log import RawLog, read_raw_log
+from tidegate_reader.raw_topic import unavailable
+from tidegate_reader.resume import uncovered
+
+Beginning = Callable[[], Awaitable[int | None]]
+
+LOOK_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
+
+
+class RawWatch:
+    def __init__(self, config: PipelineConfig, opened: Run, keeper: Keeper, beginning: Beginning) -> None:
+        self._config, self._opened, self._keeper = config, opened, keeper
+        self._ask = beginning
+        self._beginning = opened.beginning
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        beginning = await self._ask()
+        if beginning not in (None, self._beginning):
+            log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
+            self._check(log, self._keeper.acks)
+            self._beginning = log.beginning
+
+    def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
+        run = self._opened
+        if run.plan.mode is EpochMode.REFEED and log.beginning <= run.stamp.offset:
+            return
+        missing = uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
+        if missing:
+            raise TransientError(
+                f"retention took from the raw topic what {', '.join(missing)} had not read",
+                code="RAW_TOPIC_OVERTAKES",
+                remedy="Nothing is lost: the reader starts again and feeds what the source has kept. If it repeats, "
+                "the lane is down, or raw_topic.retention is too short for it.",
+            )
+
+
+class RawLook:
+    """A consumer that only asks where the raw topic begins."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._consumer: Any = AIOKafkaConsumer(**client_options(config.kafka), enable_auto_commit=False)
+        self._partition = TopicPartition(config.raw_topic.name, 0)
+
+    async def beginning(self) -> int | None:
+        """None: Kafka does not say. If it stays away, the publisher ends the epoch."""
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                offsets = await self._consumer.beginning_offsets([self._partition])
+        except (KafkaError, TimeoutError):
+            return None
+        beginning: int = offsets[self._partition]
+        return beginning
+
+    async def open(self) -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await self._consumer.start()
+        except KafkaError as error:
+            raise unavailable(error) from error
+        except TimeoutError:
+            raise unavailable(None) from None
+
+    async def close(self) -> None:
+        await self._consumer.stop()

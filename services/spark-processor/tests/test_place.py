@@ -1,0 +1,181 @@
+"""Where a lane comes into a log that does not hold its place: never behind something it needs and has not got."""
+
+from dataclasses import replace
+
+import pytest
+from kit.frames import RawLog, row
+from kit.memory_sink import MemorySink
+
+from tidegate.config.sinks import SinkConfig, SinkType, StartFrom
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.lineage import Lineage
+from tidegate.errors import StreamError, TransientError
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import Insert
+from tidegate_processor import commit
+from tidegate_processor.commit import Delivery
+from tidegate_processor.kafka_clients import RawTopicView
+
+SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
+BEST_EFFORT = SINK.model_copy(update={"required": False})
+FROM_NOW = SINK.model_copy(update={"start_from": StartFrom.NOW})
+
+
+def deliver(
+    sink: MemorySink,
+    config: SinkConfig = SINK,
+    raw: RawTopicView = RawTopicView("topic", 0, 1000),
+    acked: Ack | None = None,
+    lineage: Lineage | None = None,
+) -> Delivery:
+    return Delivery(
+        "shop",
+        config,
+        sink,
+        look=lambda: raw,
+        acked=lambda _: acked,
+        lineage=lambda: lineage,
+        config_epoch="c1",
+        incarnation=1,
+    )
+
+
+def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
+    delivery.feed(enumerate(log.frames[start:stop], start))
+    delivery.commit()
+
+
+def notes(sink: MemorySink) -> list[int]:
+    return [int(change.message.new[0]) for change in sink.delivered if isinstance(change.message, Insert)]
+
+
+def three_transactions() -> tuple[RawLog, MemorySink]:
+    """The first of them is delivered."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    for number in (1, 2, 3):
+        log.transaction(row(number))
+    feed(deliver(sink), log, stop=2)
+    return log, sink
+
+
+def trimmed(log: RawLog, beginning: int) -> RawTopicView:
+    return RawTopicView("topic", beginning, len(log.frames))
+
+
+def test_a_lane_that_retention_overtook_waits_and_is_fed_again() -> None:
+    log, sink = three_transactions()
+    late = deliver(sink, raw=trimmed(log, 3))
+    before = late.ack()
+    feed(late, log, start=3)
+    assert (notes(sink), late.waits_for != "") == ([1], True)
+    assert before is not None
+    assert replace(late.ack() or before, time=0) == replace(before, time=0)
+
+    again = RawLog()
+    again.transaction(row(1))
+    again.frames.clear()
+    again.epoch(2, refeed_from=again.safe_lsn)
+    again._epoch_offset = 4
+    again.transaction(row(2))
+    again.transaction(row(3))
+    late.feed(enumerate(again.frames, 4))
+    late.commit()
+
+    assert (notes(sink), late.waits_for) == ([1, 2, 3], "")
+
+
+def test_a_lane_whose_place_was_trimmed_goes_on_where_the_log_reaches_back_to_it() -> None:
+    """Only what it had already is gone: the first frame left begins where the lane stands."""
+    log, sink = three_transactions()
+    log.frames.insert(2, log.frames[1])  # offsets only
+    sink.cursor = replace(sink.cursor, next_offset=1) if sink.cursor else None
+    late = deliver(sink, raw=trimmed(log, 2))
+
+    feed(late, log, start=2)
+
+    assert notes(sink) == [1, 2, 3]
+
+
+def test_a_best_effort_lane_that_retention_overtook_is_lost() -> None:
+    log, sink = three_transactions()
+    late = deliver(sink, BEST_EFFORT, trimmed(log, 3))
+
+    with pytest.raises(StreamError) as raised:
+        feed(late, log, start=3)
+
+    assert (raised.value.code, notes(sink)) == ("RAW_TOPIC_TRIMMED", [1])
+
+
+def test_a_re_feed_above_what_a_waiting_lane_has_is_a_gap() -> None:
+    log, sink = three_transactions()
+    late = deliver(sink, raw=trimmed(log, 3))
+    feed(late, log, start=3)
+    log.epoch(2, refeed_from=log.safe_lsn)
+
+    with pytest.raises(StreamError) as raised:
+        feed(late, log, start=4)
+
+    assert raised.value.code == "GAP_LOST"
+
+
+def lineage(log: RawLog, kept_from: int) -> Lineage:
+    return Lineage(log.generation, 1, "topic", Lsn(kept_from))
+
+
+@pytest.mark.parametrize("config", [SINK, BEST_EFFORT, FROM_NOW], ids=["required", "best effort", "from now"])
+def test_a_new_lane_begins_behind_a_trimmed_beginning_only_if_nothing_is_owed_to_it(config: SinkConfig) -> None:
+    log, _ = three_transactions()
+    sink = MemorySink()
+
+    feed(deliver(sink, config, trimmed(log, 2), lineage=lineage(log, 0x1000)), log, start=2)
+
+    assert notes(sink) == ([] if config is SINK else [2, 3])
+    assert (sink.cursor is None) == (config is SINK)
+
+
+def test_a_new_lane_begins_where_the_log_reaches_back_to_what_the_source_keeps() -> None:
+    log, _ = three_transactions()
+    sink = MemorySink()
+
+    feed(deliver(sink, raw=trimmed(log, 2), lineage=lineage(log, log.safe_lsn)), log, start=2)
+
+    assert notes(sink) == [2, 3]
+
+
+@pytest.mark.parametrize("topic_id", [None, "another"])
+def test_a_new_lane_does_not_guess_what_the_source_keeps(topic_id: str | None) -> None:
+    log, _ = three_transactions()
+    said = None if topic_id is None else replace(lineage(log, 0x9000), topic_id=topic_id)
+
+    with pytest.raises(TransientError) as raised:
+        feed(deliver(MemorySink(), raw=trimmed(log, 2), lineage=said), log, start=2)
+
+    assert raised.value.code == "LINEAGE_UNKNOWN"
+
+
+def test_a_new_lane_that_waits_starts_anew_when_less_is_owed_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink was added: the reader that ran before it said where it had begun, long ago."""
+    monkeypatch.setattr(commit, "_LOOK_SECONDS", 0.0)
+    log, _ = three_transactions()
+    sink, known = MemorySink(), [lineage(log, 0x1000)]
+    waiting = deliver(sink, raw=trimmed(log, 2))
+    waiting._lineage = lambda: known[0]
+    feed(waiting, log, start=2)
+    assert waiting.waits_for
+
+    known[0] = lineage(log, log.safe_lsn)
+    with pytest.raises(TransientError) as raised:
+        waiting.feed([])
+
+    assert raised.value.code == "LANE_MAY_BEGIN"
+
+
+def test_in_a_topic_that_was_made_again_the_ack_is_said_again_at_once() -> None:
+    """Redis may have lost it, and the reader must know it before it decides where to begin."""
+    _, sink = three_transactions()
+
+    ack = deliver(sink, raw=RawTopicView("made again", 0, 0)).ack()
+
+    assert ack is not None
+    assert (ack.topic_id, ack.offset) == ("topic", 1)
