@@ -1,0 +1,120 @@
+{{- define "tidegate.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "tidegate.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "tidegate.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "tidegate.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidegate.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "tidegate.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidegate.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{ include "tidegate.selector" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "tidegate.selector" -}}
+app.kubernetes.io/name: {{ include "tidegate.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- /* Of a service's image: registry/repository@digest, or :tag, by default the chart's. */ -}}
+{{- define "tidegate.image" -}}
+{{- $image := .image -}}
+{{- if $image.digest -}}
+{{- printf "%s%s@%s" .root.Values.imageRegistry $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s%s:%s" .root.Values.imageRegistry $image.repository (default .root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A pipeline's file: its configuration, its name, and references to its passwords where the chart mounts them. */ -}}
+{{- define "tidegate.config" -}}
+{{- $config := deepCopy .config -}}
+{{- $_ := set $config "pipeline" .name -}}
+{{- $keys := default dict .secretKeys -}}
+{{- $folder := printf "/run/tidegate/%s" .name -}}
+{{- if $keys.source -}}{{- $_ := set $config.source "password" (printf "${file:%s/source}" $folder) -}}{{- end -}}
+{{- if $keys.redis -}}{{- $_ := set $config.redis "password" (printf "${file:%s/redis}" $folder) -}}{{- end -}}
+{{- if $keys.kafka -}}{{- $_ := set (get $config.kafka "security") "password" (printf "${file:%s/kafka}" $folder) -}}{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- /* The secret's keys that a service needs, as files; nothing else of it is mounted. */ -}}
+{{- define "tidegate.secretItems" -}}
+{{- $pipeline := .pipeline -}}
+{{- $keys := default dict $pipeline.secretKeys -}}
+{{- range .sections -}}
+{{- $key := get $keys . -}}
+{{- if $key }}
+- {key: {{ $key | quote }}, path: {{ . }}, mode: 0440}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidegate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "tidegate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "tidegate.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 2
+  failureThreshold: {{ .startup }}
+# Of this process alone: a restart never mends Kafka, Redis or PostgreSQL.
+livenessProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end -}}
+
+{{- define "tidegate.scheduling" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+{{- with get $.settings $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .settings.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}

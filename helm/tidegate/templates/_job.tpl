@@ -1,0 +1,52 @@
+{{- /* The pod of a job that looks into each pipeline's source, with the admin service's image and secrets. */ -}}
+{{- define "tidegate.jobPod" -}}
+metadata:
+  labels:
+    {{- include "tidegate.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: job
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- include "tidegate.scheduling" (dict "settings" .root.Values.admin "root" .root) | nindent 2 }}
+  securityContext:
+    {{- include "tidegate.podSecurity" .root | nindent 4 }}
+  containers:
+    - name: {{ .script }}
+      image: {{ include "tidegate.image" (dict "image" .root.Values.admin.image "root" .root) }}
+      imagePullPolicy: {{ .root.Values.imagePullPolicy }}
+      # The script and the configurations stand here: a hook may outlive every ConfigMap of the release.
+      command: [/app/bin/python, -c, "$(SCRIPT)"]
+      env:
+        - name: SCRIPT
+          value: |
+            {{- .root.Files.Get (printf "files/%s.py" .script) | nindent 12 }}
+        {{- range .root.Values.pipelines }}
+        - name: PIPELINE_{{ .name | upper | replace "-" "_" }}
+          value: |
+            {{- include "tidegate.config" . | nindent 12 }}
+        {{- end }}
+      resources:
+        {{- toYaml .root.Values.admin.resources | nindent 8 }}
+      securityContext:
+        {{- include "tidegate.containerSecurity" .root | nindent 8 }}
+      volumeMounts:
+        - {name: scratch, mountPath: /tmp}
+        {{- range .root.Values.pipelines }}
+        {{- if .existingSecret }}
+        - {name: secrets-{{ .name }}, mountPath: /run/tidegate/{{ .name }}, readOnly: true}
+        {{- end }}
+        {{- end }}
+  volumes:
+    - name: scratch
+      emptyDir: {sizeLimit: 16Mi}
+    {{- range .root.Values.pipelines }}
+    {{- if .existingSecret }}
+    - name: secrets-{{ .name }}
+      secret:
+        secretName: {{ .existingSecret }}
+        items:
+          {{- include "tidegate.secretItems" (dict "pipeline" . "sections" (list "source" "kafka" "redis")) | nindent 10 }}
+    {{- end }}
+    {{- end }}
+{{- end -}}

@@ -1,0 +1,87 @@
+{{- /* The Deployment of a reader or a processor: one pod, and never two of one pipeline at once. */ -}}
+{{- define "tidegate.deployment" -}}
+{{- $root := .root -}}
+{{- $pipeline := .pipeline -}}
+{{- $settings := .settings -}}
+{{- $name := printf "%s-%s-%s" (include "tidegate.fullname" $root) $pipeline.name .component -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "tidegate.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+    tidegate.io/pipeline: {{ $pipeline.name }}
+spec:
+  replicas: {{ ternary 0 1 (default false $pipeline.paused) }}
+  # One owner of a slot, one of a lane: the old pod is gone before the new one starts.
+  strategy: {type: Recreate}
+  revisionHistoryLimit: 5
+  selector:
+    matchLabels:
+      {{- include "tidegate.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .component }}
+      tidegate.io/pipeline: {{ $pipeline.name }}
+  template:
+    metadata:
+      labels:
+        {{- include "tidegate.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+        tidegate.io/pipeline: {{ $pipeline.name }}
+        {{- with $settings.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        checksum/config: {{ include "tidegate.config" $pipeline | sha256sum }}
+        {{- with $settings.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "tidegate.serviceAccount" $root }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: {{ $settings.terminationGracePeriodSeconds }}
+      securityContext:
+        {{- include "tidegate.podSecurity" $root | nindent 8 }}
+      {{- include "tidegate.scheduling" (dict "settings" $settings "root" $root) | nindent 6 }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "tidegate.image" (dict "image" $settings.image "root" $root) }}
+          imagePullPolicy: {{ $root.Values.imagePullPolicy }}
+          args: [--config, /etc/tidegate/{{ $pipeline.name }}.yaml]
+          {{- with $settings.extraEnv }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            - {name: http, containerPort: {{ .port }}}
+          {{- include "tidegate.probes" (dict "startup" .startup) | nindent 10 }}
+          resources:
+            {{- toYaml $settings.resources | nindent 12 }}
+          securityContext:
+            {{- include "tidegate.containerSecurity" $root | nindent 12 }}
+          volumeMounts:
+            - {name: config, mountPath: /etc/tidegate, readOnly: true}
+            - {name: scratch, mountPath: /tmp}
+            {{- if $pipeline.existingSecret }}
+            - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
+            {{- end }}
+            {{- with $settings.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - name: config
+          configMap: {name: {{ include "tidegate.fullname" $root }}-{{ $pipeline.name }}}
+        - name: scratch
+          emptyDir: {sizeLimit: {{ default "64Mi" $settings.scratchSize }}}
+        {{- if $pipeline.existingSecret }}
+        - name: secrets
+          secret:
+            secretName: {{ $pipeline.existingSecret }}
+            items:
+              {{- include "tidegate.secretItems" (dict "pipeline" $pipeline "sections" .sections) | nindent 14 }}
+        {{- end }}
+        {{- with $settings.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- end -}}

@@ -1,0 +1,113 @@
+"""Dashboards and alerts: what they ask for exists, what a linter asks of them is there, and each alert has its page."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from ship.queries import CHART, ROOT, RULES, alerts, asked_by_alerts, asked_by_panels, dashboards, panels
+
+from tidegate.config.load import load_pipeline
+from tidegate_admin.metrics import AdminMetrics
+from tidegate_admin.pipelines.watch import Watch
+from tidegate_processor.metrics import ProcessorMetrics
+from tidegate_reader.metrics import ReaderMetrics
+from tidegate_reader.progress import Progress
+
+UNIT_TESTS = Path(__file__).parent / "alerts" / "alerts.test.yaml"
+RUNBOOKS = ROOT / "docs" / "operations"
+PROCESS = {f"process_{thing}" for thing in ("cpu_seconds_total", "open_fds", "resident_memory_bytes")} | {
+    "process_start_time_seconds"
+}
+
+
+def declared() -> set[str]:
+    config = load_pipeline(ROOT / "docker/compose/pipeline.yaml", environ={}, secrets=())
+    found = [
+        *ReaderMetrics(Progress("shop", 1), ["events"]).all.declarations,
+        *ProcessorMetrics(["events"]).all.declarations,
+        *AdminMetrics(Watch([config])).declarations,
+    ]
+    return {declaration.name for declaration in found} | PROCESS
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed (Debian: prometheus): the rules are not checked here")
+    return found
+
+
+def test_every_metric_that_is_asked_for_is_declared() -> None:
+    """A panel or an alert on a metric that nobody declares stays empty for ever and looks like peace."""
+    names = declared()
+    missing = {
+        (asked.where, metric)
+        for asked in (*asked_by_panels(), *asked_by_alerts())
+        for metric in asked.metrics
+        if metric not in names
+    }
+    assert set() == missing
+
+
+def test_every_declared_metric_is_shown() -> None:
+    """A figure that no panel shows is one that nobody misses, or one that is missed when it is needed."""
+    shown = {metric for asked in asked_by_panels() for metric in asked.metrics}
+    assert set() == {name for name in declared() if name.startswith("tidegate_")} - shown
+
+
+@pytest.mark.parametrize("name", dashboards())
+def test_a_dashboard_is_what_a_linter_asks_for(name: str) -> None:
+    dashboard = dashboards()[name]
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert {"datasource", "pipeline"} <= variables
+    for panel in panels(dashboard):
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+        for target in panel["targets"]:
+            assert "$pipeline" in target["expr"] or "job=~" in target["expr"], panel["title"]
+
+
+@pytest.mark.parametrize("name", dashboards())
+def test_panels_do_not_overlap(name: str) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboards()[name]["panels"]:
+        grid = panel["gridPos"]
+        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        assert not taken & cells, panel["title"]
+        assert grid["x"] + grid["w"] <= 24
+        taken |= cells
+
+
+def test_links_of_panels_and_alerts_lead_to_runbooks_that_exist() -> None:
+    linked = {link["url"] for each in dashboards().values() for panel in panels(each) for link in panel.get("links", ())}
+    linked |= {alert["annotations"]["runbook_url"] for alert in alerts()}
+    assert set() == {url for url in linked if not (RUNBOOKS / url.rpartition("/")[2]).is_file()}
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_an_alert_says_what_where_and_how_bad(alert: dict[str, dict[str, str]]) -> None:
+    assert {"summary", "description", "runbook_url"} <= set(alert["annotations"])
+    assert alert["labels"]["severity"] in ("critical", "warning")
+    assert f'alertname="{alert["alert"]}"' in UNIT_TESTS.read_text(), "it has a unit test"
+
+
+def test_rules_are_taken_by_prometheus(promtool: str) -> None:
+    done = subprocess.run([promtool, "check", "rules", "--lint=all", "--lint-fatal", RULES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alerts_fire_when_they_should(promtool: str) -> None:
+    done = subprocess.run([promtool, "test", "rules", UNIT_TESTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_ships_what_compose_mounts() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    mounted = " ".join(compose["services"]["grafana"]["volumes"] + compose["services"]["prometheus"]["volumes"])
+    assert all(f"./helm/tidegate/{folder}" in mounted for folder in ("dashboards", "rules"))
+    assert CHART.is_dir()

@@ -1,0 +1,142 @@
+"""The chart's values.schema.json: its own values, and in `pipelines[].config` the schema of a pipeline's file.
+
+Invariant: an unknown key is refused at every level that the chart reads, so that a typing mistake never installs.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pages import pipeline_schema
+
+PATH = "helm/tidegate/values.schema.json"
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+NAMES: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+FREE: Schema = {"type": "object"}
+OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
+PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
+PORTS: Schema = {"type": "array", "items": PORT}
+SECONDS: Schema = {"type": "integer", "minimum": 1, "maximum": 3600}
+QUANTITY: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$"}
+
+
+def render(root: Path) -> str:
+    config = json.loads(pipeline_schema.render(root))
+    definitions = config.pop("$defs", {})
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Values of the chart tidegate",
+        **_object(_values(_config(config))),
+        "allOf": [_ADMIN_NEEDS_TOKENS, _MONITOR_NEEDS_TOKEN],
+        "definitions": definitions,
+    }
+    text = json.dumps(schema, indent=1, ensure_ascii=False)
+    return text.replace('"#/$defs/', '"#/definitions/') + "\n"
+
+
+def _config(config: Schema) -> Schema:
+    """Without the name, which the entry gives."""
+    given = {name: value for name, value in config["properties"].items() if name != "pipeline"}
+    required = [name for name in config["required"] if name != "pipeline"]
+    return {"type": "object", "properties": given, "required": required, "additionalProperties": False}
+
+
+def _values(config: Schema) -> Schema:
+    return {
+        "global": FREE,
+        "imageRegistry": {"type": "string", "pattern": "^(|.+/)$"},
+        "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+        "imagePullSecrets": {"type": "array", "items": TEXT},
+        "nameOverride": TEXT,
+        "fullnameOverride": TEXT,
+        "commonLabels": NAMES,
+        "pipelines": {"type": "array", "items": _pipeline(config)},
+        "reader": _object(_settings()),
+        "processor": _object(_settings() | {"scratchSize": QUANTITY}),
+        "admin": _object(_settings() | _ADMIN),
+        "serviceAccount": _object({"create": FLAG, "name": TEXT, "annotations": NAMES}),
+        "podDisruptionBudget": _object({"enabled": FLAG, "maxUnavailable": {"type": ["integer", "string"]}}),
+        "networkPolicy": _object({"enabled": FLAG, "ingressFrom": OBJECTS, "egressTo": OBJECTS, "ports": _PORTS}),
+        "metrics": _object(_METRICS),
+        "uninstall": _object({"slots": {"enum": ["ask", "drop", "keep"]}}),
+        "extraObjects": OBJECTS,
+    }
+
+
+def _pipeline(config: Schema) -> Schema:
+    keys = _object({"source": TEXT, "redis": TEXT, "kafka": TEXT})
+    entry = _object(
+        {
+            "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$"},
+            "paused": FLAG,
+            "existingSecret": TEXT,
+            "secretKeys": keys,
+            "config": config,
+            "reader": _object(_settings()),
+            "processor": _object(_settings() | {"scratchSize": QUANTITY}),
+        }
+    )
+    return entry | {"required": ["name", "config"], "dependencies": {"secretKeys": ["existingSecret"]}}
+
+
+def _settings() -> Schema:
+    return {
+        "image": _object({"repository": TEXT, "tag": TEXT, "digest": {"type": "string", "pattern": "^(|sha256:.+)$"}}),
+        "resources": FREE,
+        "terminationGracePeriodSeconds": SECONDS,
+        "podAnnotations": NAMES,
+        "podLabels": NAMES,
+        "nodeSelector": NAMES,
+        "tolerations": OBJECTS,
+        "affinity": FREE,
+        "topologySpreadConstraints": OBJECTS,
+        "priorityClassName": TEXT,
+        "extraEnv": OBJECTS,
+        "extraVolumes": OBJECTS,
+        "extraVolumeMounts": OBJECTS,
+    }
+
+
+def _object(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+_ADMIN = {
+    "enabled": FLAG,
+    "tokens": _object({"existingSecret": TEXT, "key": TEXT}),
+    "service": _object(
+        {"type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer"]}, "port": PORT, "annotations": NAMES}
+    ),
+    "ingress": _object({"enabled": FLAG, "className": TEXT, "annotations": NAMES, "host": TEXT, "tlsSecret": TEXT}),
+}
+_PORTS = _object({"dns": PORT, "source": PORTS, "kafka": PORTS, "redis": PORTS, "sinks": PORTS})
+_METRICS = {
+    "monitors": _object({"enabled": FLAG, "interval": TEXT, "labels": NAMES}),
+    "adminToken": _object({"existingSecret": TEXT, "key": TEXT}),
+    "rules": _object({"enabled": FLAG, "labels": NAMES, "exclude": {"type": "array", "items": TEXT}}),
+    "dashboards": _object({"enabled": FLAG, "label": TEXT, "labelValue": TEXT, "folder": TEXT}),
+}
+_SOME = {"type": "string", "minLength": 1}
+# The admin service refuses to be reachable without tokens: said before the install, not by a pod that never starts.
+_ADMIN_NEEDS_TOKENS = {
+    "if": {
+        "properties": {
+            "pipelines": {"minItems": 1},
+            "admin": {"properties": {"enabled": {"const": True}}},
+        }
+    },
+    "then": {"properties": {"admin": {"properties": {"tokens": {"properties": {"existingSecret": _SOME}}}}}},
+}
+_MONITOR_NEEDS_TOKEN = {
+    "if": {
+        "properties": {
+            "metrics": {"properties": {"monitors": {"properties": {"enabled": {"const": True}}}}},
+            "admin": {"properties": {"enabled": {"const": True}}},
+        }
+    },
+    "then": {"properties": {"metrics": {"properties": {"adminToken": {"properties": {"existingSecret": _SOME}}}}}},
+}
