@@ -5,12 +5,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 from kit.wait import wait
 
-from tidegate.contracts.epoch import EpochMode, decode_epoch
-from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode
 from tidegate.pgoutput.messages import Insert
@@ -79,20 +77,6 @@ def test_a_two_phase_slot_is_refused(fleet: Any) -> None:
     fleet.sql(f"SELECT pg_create_logical_replication_slot('{fleet.slot}', 'pgoutput', false, true)")
     assert fleet.exit_code(fleet.start()) == ExitCode.CONFIGURATION
     assert "SLOT_TWO_PHASE" in fleet.log()
-
-
-def test_a_trimmed_raw_topic_is_fed_again(fleet: Any) -> None:
-    reader = fleet.reader()
-    fleet.sql("INSERT INTO orders (note) VALUES ('a')")
-    fleet.sql("INSERT INTO orders (note) VALUES ('b')")
-    wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are in the raw topic")
-    fleet.stop(reader)
-    cut = fleet.records()[-1].offset
-    asyncio.run(_admin(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)}))
-    fleet.reader()
-    wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are there again")
-    epochs = [decode_epoch(each.body).mode for each in fleet.frames() if each.header.kind is FrameKind.EPOCH]
-    assert epochs == [EpochMode.REFEED]
 
 
 def test_a_raw_topic_made_again_is_fed_again_in_the_same_generation(fleet: Any) -> None:

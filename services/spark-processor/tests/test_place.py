@@ -18,13 +18,14 @@ from tidegate_processor.kafka_clients import RawTopicView
 
 SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 BEST_EFFORT = SINK.model_copy(update={"required": False})
+RAW = RawTopicView("topic", 0, 1000)
 FROM_NOW = SINK.model_copy(update={"start_from": StartFrom.NOW})
 
 
 def deliver(
     sink: MemorySink,
     config: SinkConfig = SINK,
-    raw: RawTopicView = RawTopicView("topic", 0, 1000),
+    raw: RawTopicView = RAW,
     acked: Ack | None = None,
     lineage: Lineage | None = None,
 ) -> Delivery:

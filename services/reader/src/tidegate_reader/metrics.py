@@ -30,6 +30,7 @@ class ReaderMetrics:
             ("wal_held", "bytes", "WAL that the slot keeps on the server.", lambda: progress.wal_held_bytes),
             ("in_flight", "bytes", "Bytes of frames sent and not yet acknowledged.", lambda: progress.in_flight_bytes),
             ("raw", "offset", "Offset of the last acknowledged frame.", lambda: progress.raw_offset),
+            ("raw_beginning", "offset", "Where the raw topic begins, after retention.", lambda: progress.raw_beginning),
             ("published", "tables", "Tables that the publications hold.", lambda: progress.published_tables),
             (
                 "wal_zone",

@@ -126,7 +126,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
 async def _decided(
     config: PipelineConfig, generation: Generation, decide: Callable[[Mapping[str, Ack]], Plan], acks: Mapping[str, Ack]
 ) -> tuple[Plan, Mapping[str, Ack]]:
-    """A gap is believed only after lanes have had the time to say again what they have: Redis may have been restored."""
+    """A gap is believed only when lanes had the time to say again what they have: Redis may have been restored."""
     believed_at = time.monotonic() + _REPUBLISHED_SECONDS
     while True:
         try:

@@ -85,7 +85,7 @@ async def _flow(
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     heartbeat = Heartbeat(side, around)
-    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning)
+    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
     wal_watch = WalWatch(side, around)
     publication_watch = PublicationWatch(side, config.publication_names, around.progress, around.log)
     source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)

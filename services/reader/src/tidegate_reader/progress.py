@@ -19,6 +19,7 @@ class Progress:
     server_lsn: int = 0
     received_lsn: int = 0
     raw_offset: int = -1
+    raw_beginning: int = 0
     produced_lsn: int = 0
     confirmed_lsn: int = 0
     gate_holder: str | None = None

@@ -18,6 +18,7 @@ from tidegate.errors import TransientError
 from tidegate.kafka_client import client_options
 from tidegate_reader.keeper import Keeper
 from tidegate_reader.opening import Run
+from tidegate_reader.progress import Progress
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.resume import uncovered
@@ -29,10 +30,12 @@ _ANSWER_SECONDS = 30.0
 
 
 class RawWatch:
-    def __init__(self, config: PipelineConfig, opened: Run, keeper: Keeper, beginning: Beginning) -> None:
+    def __init__(
+        self, config: PipelineConfig, opened: Run, keeper: Keeper, beginning: Beginning, progress: Progress
+    ) -> None:
         self._config, self._opened, self._keeper = config, opened, keeper
-        self._ask = beginning
-        self._beginning = opened.beginning
+        self._ask, self._progress = beginning, progress
+        progress.raw_beginning = opened.beginning
 
     async def run(self) -> None:
         while True:
@@ -41,10 +44,10 @@ class RawWatch:
 
     async def look(self) -> None:
         beginning = await self._ask()
-        if beginning not in (None, self._beginning):
+        if beginning not in (None, self._progress.raw_beginning):
             log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
             self._check(log, self._keeper.acks)
-            self._beginning = log.beginning
+            self._progress.raw_beginning = log.beginning
 
     def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         run = self._opened

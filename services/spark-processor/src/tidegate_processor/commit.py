@@ -5,12 +5,12 @@
 | running  | take, decode, route, write; commit; then ack | commit what is written, ack: drained    |
 | drained  | left alone, the next incarnation reads them  | -                                       |
 
-| a lane without a place in the log needs                         | it comes in at                                       |
-| --------------------------------------------------------------- | ---------------------------------------------------- |
-| has a position: all behind that                                 | a frame that starts at or before it                  |
-| required, nothing yet, `from: earliest`: what the source keeps  | a slot's first epoch, a re-feed, or a frame that     |
-|                                                                 | starts at or before where the reader stood (lineage) |
-| else: nothing                                                   | any frame                                            |
+| what a lane without a place in the log needs              | where it comes in                                  |
+| --------------------------------------------------------- | -------------------------------------------------- |
+| has a position: all behind that                           | a frame that starts at or before it                |
+| required, has nothing, `from: earliest`: all that the     | a slot's first epoch, a re-feed, or a frame that   |
+| source kept when the reader began (lineage)               | starts at or before that                           |
+| else: nothing                                             | any frame                                          |
 
 A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
 is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.

@@ -55,7 +55,7 @@ class Ingest:
         current_topic_id: Callable[[], str],
         *,
         beginning: int = 0,
-        comes_in: ComesIn = lambda header, record: True,
+        comes_in: ComesIn = lambda *_: True,
     ) -> None:
         self.topic_id = topic_id
         self._current_topic_id = current_topic_id

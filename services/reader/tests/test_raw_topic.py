@@ -1,0 +1,124 @@
+"""What the reader does when the raw topic loses something under it: retention, an operator, all of it at once."""
+
+import asyncio
+import re
+import urllib.request
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+from kit.wait import wait
+
+from tidegate.checkpoint.redis_store import read_lineage
+from tidegate.contracts.epoch import EpochMode, decode_epoch
+from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.lineage import Lineage
+from tidegate.errors import ExitCode
+from tidegate.pgoutput.messages import Insert
+
+
+def test_a_trimmed_raw_topic_is_fed_again(fleet: Any) -> None:
+    reader = fleet.reader()
+    _two_rows(fleet)
+    fleet.stop(reader)
+    _trim(fleet)
+    fleet.reader()
+    wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are there again")
+    assert _modes(fleet) == [EpochMode.REFEED]
+
+
+def test_retention_that_overtakes_a_required_sink_is_noticed_by_a_running_reader(fleet: Any, unused_port: int) -> None:
+    """And a sink that stays away does not make the reader start over and over."""
+    reader = fleet.reader()
+    _two_rows(fleet)
+    _trim(fleet)
+    assert fleet.exit_code(reader) == ExitCode.RETRY
+    assert fleet.status().failure.code == "RAW_TOPIC_OVERTAKES"
+    again = fleet.reader(f"reader.http=127.0.0.1:{unused_port}")
+    wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are there again")
+    begins = _trim(fleet, upto=next(r.offset for r in fleet.records() if r.frame.header.kind is FrameKind.EPOCH))
+    fleet.sql("INSERT INTO orders (note) VALUES ('c')")
+    wait(lambda: inserted(fleet) == ["a", "b", "c"], 10, "the third row is in the raw topic")
+    wait(lambda: _beginning(unused_port) == begins, 15, "it has looked again")
+    assert again.poll() is None
+
+
+def test_retention_that_takes_what_everybody_has_changes_nothing(fleet: Any, unused_port: int) -> None:
+    reader = fleet.reader(f"reader.http=127.0.0.1:{unused_port}")
+    _two_rows(fleet)
+    last = fleet.records()[-1]
+    fleet.ack(last, topic_id=_lineage(fleet).topic_id)
+    wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot follows the ack")
+    begins = _trim(fleet, upto=last.offset)
+    wait(lambda: _beginning(unused_port) == begins, 15, "the reader has looked again")
+    assert reader.poll() is None
+
+
+def test_a_raw_topic_made_again_after_confirmations_goes_on_in_its_generation(fleet: Any) -> None:
+    reader = fleet.reader()
+    _two_rows(fleet)
+    before = fleet.status()
+    last = fleet.records()[-1]
+    fleet.ack(last)
+    wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot has moved since its birth")
+    fleet.stop(reader)
+    asyncio.run(_admin(fleet.bootstrap, "delete_topics", [fleet.topic]))
+    fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES ('c')")
+    wait(lambda: inserted(fleet)[-1:] == ["c"], 10, "the next row is in the new topic")
+    after = fleet.status()
+    assert (after.generation, after.epoch) == (before.generation, before.epoch + 1)
+
+
+def test_a_slot_that_went_together_with_the_raw_topic_is_not_made_again(fleet: Any) -> None:
+    fleet.stop(fleet.reader())
+    asyncio.run(_admin(fleet.bootstrap, "delete_topics", [fleet.topic]))
+    fleet.sql(f"SELECT pg_drop_replication_slot('{fleet.slot}')")
+    assert fleet.exit_code(fleet.start()) == ExitCode.LOST
+    failure = fleet.status().failure
+    assert failure.code == "SLOT_MISSING"
+    assert f"tidegate:{fleet.name}:lineage" in failure.remedy
+
+
+def _two_rows(fleet: Any) -> None:
+    fleet.sql("INSERT INTO orders (note) VALUES ('a')")
+    fleet.sql("INSERT INTO orders (note) VALUES ('b')")
+    wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are in the raw topic")
+
+
+def _trim(fleet: Any, upto: int | None = None) -> int:
+    """As retention does; but for the last record if nothing else is said."""
+    cut = fleet.records()[-1].offset if upto is None else upto
+    asyncio.run(_admin(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)}))
+    return cut
+
+
+def _beginning(port: int) -> int:
+    """As the running reader knows it."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        [value] = re.findall(r"^tidegate_reader_raw_beginning_offset\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    return int(float(value))
+
+
+def _lineage(fleet: Any) -> Lineage:
+    with fleet.redis() as client:
+        found = read_lineage(client, fleet.name)
+    assert found is not None
+    return found
+
+
+def _modes(fleet: Any) -> list[EpochMode]:
+    return [decode_epoch(each.body).mode for each in fleet.frames() if each.header.kind is FrameKind.EPOCH]
+
+
+def inserted(fleet: Any) -> list[str]:
+    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
+
+
+async def _admin(bootstrap: str, call: str, argument: object) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        await admin.start()
+        await getattr(admin, call)(argument)
+    finally:
+        await admin.close()
