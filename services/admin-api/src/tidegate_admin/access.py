@@ -13,9 +13,12 @@ import redis.asyncio
 from tidegate.checkpoint.connect import connect_async
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
-from tidegate.errors import ConfigError, TransientError
+from tidegate.errors import ConfigError
 from tidegate.observability import logs
 from tidegate_admin.config import AdminSettings
+from tidegate_admin.events.stream import Tail
+from tidegate_admin.frames.raw import TopicReader
+from tidegate_admin.searches.service import Searches
 from tidegate_admin.source.session import Sessions
 
 AUDIT_KEPT = 10_000
@@ -27,6 +30,10 @@ class PipelineAccess:
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
         self.sessions = Sessions(config.source)
+        self.raw = TopicReader(config, config.raw_topic.name)
+        self.tail = Tail(TopicReader(config, config.raw_topic.name))
+        """With a client of its own: it would keep others waiting."""
+        self.searches = Searches(config.pipeline)
         self._redis: redis.asyncio.Redis | None = None
 
     @property
@@ -36,6 +43,10 @@ class PipelineAccess:
         return self._redis
 
     async def close(self) -> None:
+        await self.searches.close()
+        await self.tail.close()
+        await self.tail.topic.close()
+        await self.raw.close()
         client, self._redis = self._redis, None
         if client is not None:
             await client.aclose()
@@ -66,11 +77,3 @@ class Access:
             for access in self._of.values():
                 stack.push_async_callback(access.close)
             yield
-
-
-def store_unavailable(error: BaseException) -> TransientError:
-    return TransientError(
-        f"Redis did not answer: {type(error).__name__}",
-        code="STORE_UNAVAILABLE",
-        remedy="Check that Redis is up, reachable and not full; then ask again.",
-    )

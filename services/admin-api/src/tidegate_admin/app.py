@@ -17,19 +17,36 @@ from tidegate_admin.changes.endpoints import router as changes
 from tidegate_admin.config import AdminSettings
 from tidegate_admin.configuration.endpoints import router as configuration
 from tidegate_admin.deps import Deps
+from tidegate_admin.events.endpoints import router as events
+from tidegate_admin.frames.endpoints import router as frames
 from tidegate_admin.health.endpoints import router as health
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.endpoints import router as pipelines
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.publications.endpoints import router as publications
+from tidegate_admin.searches.endpoints import router as searches
 from tidegate_admin.security.guard import Guard
 from tidegate_admin.security.scopes import operation_id
 from tidegate_admin.security.tokens import TokenFile
 from tidegate_admin.slots.endpoints import router as slots
 from tidegate_admin.source.endpoints import router as source
 from tidegate_admin.ui.endpoints import router as ui
+from tidegate_admin.where_is.endpoints import router as where_is
 
-ROUTERS = (health, pipelines, configuration, slots, publications, source, changes, ui)
+ROUTERS = (
+    health,
+    pipelines,
+    configuration,
+    slots,
+    publications,
+    source,
+    frames,
+    events,
+    where_is,
+    searches,
+    changes,
+    ui,
+)
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

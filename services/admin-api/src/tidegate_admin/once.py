@@ -22,10 +22,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from tidegate.errors import ConfigError
-from tidegate_admin.access import PipelineAccess, store_unavailable
+from tidegate_admin.access import PipelineAccess
 from tidegate_admin.deps import Asking, Of
 from tidegate_admin.errors import ApiError
 from tidegate_admin.security.scopes import Caller
+from tidegate_admin.store import store_unavailable
 
 KEPT_SECONDS = 86_400
 UNDER_WAY_SECONDS = 60

@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 
 from tidegate.contracts import names
 from tidegate.errors import ConfigError
-from tidegate_admin.access import store_unavailable
 from tidegate_admin.deps import Of
 from tidegate_admin.paging import Cursor, Limit, decode_cursor, encode_cursor
 from tidegate_admin.security.scopes import Scope, needs
+from tidegate_admin.store import store_unavailable
 
 router = APIRouter(prefix="/api/v1/pipelines/{name}/changes", tags=["changes"])
 
