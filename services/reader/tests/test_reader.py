@@ -219,3 +219,22 @@ def _write_rows(dsn: str, written: list[int], enough: threading.Event) -> None:
             )
             connection.commit()
             written += range(start, start + 10)
+
+
+def test_a_ddl_while_the_reader_is_away_is_marked_before_the_first_new_row(fleet: Any) -> None:
+    reader = fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES ('a')")
+    wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
+    fleet.stop(reader)
+    fleet.sql("ALTER TABLE orders ADD COLUMN extra int")
+    fleet.sql("INSERT INTO orders (note, extra) VALUES ('b', 7)")
+    reader = fleet.reader()
+    wait(lambda: inserted(fleet) == ["a", "b"], 10, "the second row is in the raw topic")
+    fleet.stop(reader)
+    fleet.reader()
+    fleet.sql("INSERT INTO orders (note, extra) VALUES ('c', 8)")
+    wait(lambda: inserted(fleet) == ["a", "b", "c"], 10, "the third row is in the raw topic")
+    frames = [each for each in fleet.frames() if each.header.kind in (FrameKind.WAL, FrameKind.MARK)]
+    [place] = [number for number, each in enumerate(frames) if each.header.kind is FrameKind.MARK]
+    assert decode_mark(frames[place].body).kind is MarkKind.SCHEMA_CHANGE
+    assert frames[place].header.first == next(each.header.first for each in frames[place + 1 :] if each.header.changes)

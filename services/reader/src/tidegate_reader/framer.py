@@ -18,7 +18,7 @@ always stands for it.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction, SchemaRole
@@ -57,13 +57,14 @@ class Framer:
         skip_to: Position,
         next_seq: int,
         wall_clock: Callable[[], int],
+        known: Mapping[int, Shape] | None = None,
     ) -> None:
         self.received_lsn = safe_lsn
         self.dropped_messages = 0
         """Non-transactional messages: they have no commit position."""
         self._linger = linger_seconds
         self._sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
-        self._shapes = ShapeBook()
+        self.shapes = ShapeBook(known or {})
         self._transaction = TransactionTracker(skip_to)
         self._base, self._last_ordinal = position, -1
         self._safe_lsn = safe_lsn
@@ -86,7 +87,8 @@ class Framer:
         for data in batch:
             length = len(data)
             if length < _SHORTEST_DATA or data[0] != 0x77:
-                self._note_received(self._keepalives.hear(data, in_transaction=transaction.is_open))
+                heard = self._keepalives.hear(data, in_transaction=transaction.is_open)
+                self.received_lsn = max(self.received_lsn, heard)
                 continue
             start, tag, relation_id = _PEEK(data)
             if tag not in _ROWS:
@@ -145,7 +147,7 @@ class Framer:
             elif tag == _RELATION:
                 self._on_relation(message, now)
             elif tag == _TYPE:
-                self._shapes.learn_type(message)
+                self.shapes.learn_type(message)
             elif tag == _TRUNCATE:
                 self._on_truncate(start, message, now)
             elif tag == _MESSAGE:
@@ -169,7 +171,7 @@ class Framer:
             self._add(start, message, position, None, now)
             self._base, self._last_ordinal = position, -1
         self._safe_lsn = Lsn(max(self._safe_lsn, end_lsn))
-        self._note_received(end_lsn)
+        self.received_lsn = max(self.received_lsn, end_lsn)
 
     def _on_truncate(self, start: int, message: bytes, now: float) -> None:
         count, _ = _TRUNCATE_HEAD.unpack_from(message)
@@ -184,13 +186,18 @@ class Framer:
             self._add_change(start, message, (), now)
 
     def _on_relation(self, message: bytes, now: float) -> None:
-        previous, current = self._shapes.learn_relation(message)
-        if previous is None or previous == current:
+        previous, current = self.shapes.learn_relation(message)
+        if previous == current:
+            return
+        # In the skipped region the mark is in the raw topic already, before the change it announced.
+        is_skipped = self._transaction.skips_next
+        if previous is None or not is_skipped:
+            self.shapes.note(current, previous, self._next_position())
+        if previous is None:
             return
         if self._body:
             self._close(now)
-        # In the skipped region the mark is in the raw topic already, before the change it announced.
-        if not self._transaction.skips_next:
+        if not is_skipped:
             self._schema_change(previous, current, now)
 
     def _add_change(self, start: int, message: Piece, relation_ids: Sequence[int], now: float) -> None:
@@ -210,13 +217,13 @@ class Framer:
         needed = relation_ids or ()
         pieces = [*self._pending, BODY_ENTRY.pack(len(message), start), message]
         size = sum(map(len, pieces))
-        if self._body and self._size + size + self._new_shapes_size(needed) > self._room:
+        if self._body and self._size + size + self.shapes.size_of(set(needed) - set(self._relations)) > self._room:
             self._close(now)
         if not self._body:
             self._first, self._opened = position, self._opened_before(position)
         for relation_id in needed:
             if relation_id not in self._relations:
-                self._relations[relation_id] = shape = self._shapes.shape(relation_id)
+                self._relations[relation_id] = shape = self.shapes.shape(relation_id)
                 self._size += shape.size
         self._pending = []
         self._changes += relation_ids is not None
@@ -226,9 +233,6 @@ class Framer:
             return
         self._body += pieces
         self._size += size
-
-    def _new_shapes_size(self, relation_ids: Sequence[int]) -> int:
-        return sum(self._shapes.shape(each).size for each in relation_ids if each not in self._relations)
 
     def _opened_before(self, position: Position) -> OpenTransaction | None:
         """The transaction that a frame starting with this message starts in the middle of."""
@@ -257,14 +261,13 @@ class Framer:
     def _schema_change(self, previous: Shape, current: Shape, now: float) -> None:
         details = {"schema": current.schema, "table": current.table, "relation_id": current.relation_id}
         schema = (*previous.entries(SchemaRole.PREVIOUS), *current.entries(SchemaRole.CURRENT))
-        transaction = self._transaction
-        first = Position(transaction.commit_lsn, transaction.ordinal) if transaction.is_open else self.position
         body = Mark(MarkKind.SCHEMA_CHANGE, details).encode()
-        span = Span(first, self.position, self._safe_lsn, self._opened_now())
+        span = Span(self._next_position(), self.position, self._safe_lsn, self._opened_now())
         self._sealer.seal(FrameKind.MARK, now, span, schema=schema, body=(body,))
 
-    def _note_received(self, lsn: Lsn) -> None:
-        self.received_lsn = max(self.received_lsn, lsn)
+    def _next_position(self) -> Position:
+        transaction = self._transaction
+        return Position(transaction.commit_lsn, transaction.ordinal) if transaction.is_open else self.position
 
     @property
     def _keepalive_is_news(self) -> bool:

@@ -13,6 +13,7 @@ from tidegate_reader.frames import SealedFrame
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher
+from tidegate_reader.schema_topic import SchemaTopic
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _LONGEST_WAIT_SECONDS = 5.0
@@ -29,9 +30,11 @@ class Intake:
         feedback: Feedback,
         metrics: ReaderMetrics,
         progress: Progress,
+        schemas: SchemaTopic | None = None,
     ) -> None:
         self._stream, self._framer, self._publisher = stream, framer, publisher
         self._feedback, self._metrics, self._progress = feedback, metrics, progress
+        self._schemas = schemas
         self._listening_since = time.monotonic()
         self._replies = self._dropped = self._turns = 0
 
@@ -39,7 +42,7 @@ class Intake:
         """Until `stop`; then everything read is in the raw topic."""
         while not stop.is_set():
             await self._turn()
-        await self._publisher.publish(self._framer.finish(time.monotonic()))
+        await self._publish(self._framer.finish(time.monotonic()))
         await self._publisher.drained()
 
     async def _turn(self) -> None:
@@ -59,6 +62,8 @@ class Intake:
             await asyncio.sleep(0)  # What is skipped gives no frames, for as long as it takes.
 
     async def _publish(self, frames: list[SealedFrame]) -> None:
+        if self._schemas is not None and (new := self._framer.shapes.take_new()):
+            await self._schemas.write(new)
         if self._publisher.is_blocked:
             await self._publisher.publish(frames)
             self._listening_since = time.monotonic()

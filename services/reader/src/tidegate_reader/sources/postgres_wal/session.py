@@ -18,7 +18,6 @@ from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.sources.postgres_wal.failures import refused_command, refused_connection
 
 QUERY_SECONDS = 15.0
-WAL_SENDER_TIMEOUT_SECONDS = 60
 _PINS = {
     "DateStyle": "ISO",
     "IntervalStyle": "postgres",
@@ -37,8 +36,7 @@ _NEVER_IDLE_OUT = "SELECT set_config(name, '0', false) FROM pg_settings WHERE na
 
 
 def replication_conninfo(source: PostgresSource, application: str) -> str:
-    timeout = {"wal_sender_timeout": f"{WAL_SENDER_TIMEOUT_SECONDS}s"}
-    return _conninfo(source, application, _PINS | timeout, replication="database")
+    return _conninfo(source, application, _PINS, replication="database")
 
 
 class SideConnection:

@@ -23,6 +23,8 @@ CONNECT_SECONDS = 15.0
 COMMAND_SECONDS = 60.0
 """Creating a slot waits for the transactions that are open."""
 SEND_SECONDS = 10.0
+WAL_SENDER_TIMEOUT_SECONDS = 60
+_OLDEST_SESSION_TIMEOUT = 120_000
 
 
 class ReplicationStream:
@@ -39,13 +41,20 @@ class ReplicationStream:
     async def connect(cls, conninfo: str) -> "ReplicationStream":
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return cls(await _connect(conninfo))
+                stream = cls(await _connect(conninfo))
+                await stream._pin_timeout()
+                return stream
         except TimeoutError:
             raise TransientError(
                 "PostgreSQL did not answer the connection in time",
                 code="SOURCE_UNREACHABLE",
                 remedy="Check address, firewall and load of the server; the reader tries again.",
             ) from None
+
+    async def _pin_timeout(self) -> None:
+        """Whatever the server's own is: 0 would never let go of a dead link. Before 12 a session may not set it."""
+        if self._pgconn.server_version >= _OLDEST_SESSION_TIMEOUT:
+            await self.execute(f"SET wal_sender_timeout = '{WAL_SENDER_TIMEOUT_SECONDS}s'")
 
     async def execute(self, command: str) -> list[tuple[str | None, ...]]:
         return await self._drive(conversation.execute(self._pgconn, command), COMMAND_SECONDS)
