@@ -32,6 +32,8 @@ from tidegate.contracts.frame import (
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.mark import Mark, MarkKind
+from tidegate.contracts.request import Asked, LaneRequest, decode_request
+from tidegate.contracts.resolution import Outcome, Resolution, decode_resolution
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
 from tidegate.pgoutput.encode import encode_message
@@ -177,6 +179,8 @@ def examples() -> dict[str, Example]:
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
         "control.json": Example(CONTROL, CONTROL.encode(), decode_control),
         "lineage.json": Example(LINEAGE, LINEAGE.encode(), decode_lineage),
+        "resolution-v1.json": Example(RESOLUTION, RESOLUTION.encode(), decode_resolution),
+        "lane-request.json": Example(LANE_REQUEST, LANE_REQUEST.encode(), decode_request),
         "dead-letter-v1.json": Example(DEAD_LETTER, DEAD_LETTER.encode(), decode_dead_letter),
         "lane-status.json": Example(LANE, LANE.encode(), LaneStatus.decode),
         "reader-status.json": Example(READER, READER.encode(), ReaderStatus.decode),
@@ -189,6 +193,10 @@ CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000
 )
 CONTROL = LaneControl(1_767_225_600_000, Command.STOP)
+RESOLUTION = Resolution(Outcome.PURGED, ("5d41402abc4b2a76b9719d911017c592",), "somebody", CREATED)
+LANE_REQUEST = LaneRequest(
+    "0b6cf5a8e0f24bd19f0c8a1f0e6f9a11", Asked.REWIND, "somebody", CREATED, position=Position(COMMIT_LSN, 2)
+)
 DEAD_LETTER = DeadLetter(
     id="5d41402abc4b2a76b9719d911017c592",
     pipeline="shop",

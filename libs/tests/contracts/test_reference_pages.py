@@ -51,6 +51,8 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Control", "control.json"),
         ("Lineage", "lineage.json"),
         ("Dead letter", "dead-letter-v1.json"),
+        ("Resolution", "resolution-v1.json"),
+        ("Lane request", "lane-request.json"),
         ("Epoch", "frame-v1-epoch-refeed.bin"),
         ("Mark", "frame-v1-mark.bin"),
     ],
