@@ -1,12 +1,16 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: bench-codec bench help demo up down test check simulate fmt lint type generate test-alone ready
+.PHONY: bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
+	docs images sbom test-compose test-helm
 
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := libs/src services/reader/src services/spark-processor/src services/admin-api/src
 export DEMO_SECONDS
+
+VERSION := 0.1.0
+LABELS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg CREATED=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 
 help: ## Show this list
 	@echo "make …"
@@ -38,6 +42,9 @@ simulate: ready ## Run the pipeline's code among simulated servers and faults (S
 bench-codec: ready ## Measure the codec alone: frames to events and columns, beside the reference (QUICK=1)
 	@PYTHONPATH=tests:. $(BIN)/python -m bench.codec
 
+bench-reader: ready ## Measure the reader alone, beside pg_recvlogical on the same WAL (QUICK=1: about a minute)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.reader
+
 fmt: ready ## Format, and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -54,6 +61,25 @@ generate: ready ## Write the generated pages
 
 test-alone: ready ## Install each member alone, from the lock, and run its own unit tests there
 	$(BIN)/python tools/test_alone.py $(ARGS)
+
+docs: ready ## Build the documentation into site/, and fail on a link that leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+images: ## Build the three images (BUILD="--build-arg PYPI_INDEX=…" behind a mirror)
+	docker build $(BUILD) $(LABELS) -f services/reader/Dockerfile -t tidegate-reader:$(VERSION) .
+	docker build $(BUILD) $(LABELS) -f services/spark-processor/Dockerfile -t tidegate-processor:$(VERSION) .
+	docker build $(BUILD) $(LABELS) -f services/admin-api/Dockerfile -t tidegate-admin:$(VERSION) .
+
+sbom: ready ## Write what each image holds, as CycloneDX, into dist/
+	$(BIN)/python tools/sbom.py
+
+test-compose: ready ## Bring compose.yaml up on a Docker engine, and kill each container once (root; about 15 minutes)
+	tests/ship/stand_ins/build.sh
+	$(MAKE) images
+	$(BIN)/pytest tests/ship/check_compose.py -p no:randomly $(ARGS)
+
+test-helm: ready ## Check the chart; with KUBECONFIG and CHART_CLUSTER=1 also install it there
+	$(BIN)/pytest tests/ship/check_chart.py tests/ship/check_cluster.py -p no:randomly $(ARGS)
 
 ready:
 	@$(PYTHON) tools/bootstrap.py

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ship.queries import CHART, ROOT, RULES, alerts, asked_by_alerts, asked_by_panels, dashboards, panels
 
+from ship.queries import CHART, ROOT, RULES, alerts, asked_by_alerts, asked_by_panels, dashboards, panels
 from tidegate.config.load import load_pipeline
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.watch import Watch
@@ -77,14 +77,18 @@ def test_panels_do_not_overlap(name: str) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboards()[name]["panels"]:
         grid = panel["gridPos"]
-        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        cells = {
+            (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
+        }
         assert not taken & cells, panel["title"]
         assert grid["x"] + grid["w"] <= 24
         taken |= cells
 
 
 def test_links_of_panels_and_alerts_lead_to_runbooks_that_exist() -> None:
-    linked = {link["url"] for each in dashboards().values() for panel in panels(each) for link in panel.get("links", ())}
+    linked = {
+        link["url"] for each in dashboards().values() for panel in panels(each) for link in panel.get("links", ())
+    }
     linked |= {alert["annotations"]["runbook_url"] for alert in alerts()}
     assert set() == {url for url in linked if not (RUNBOOKS / url.rpartition("/")[2]).is_file()}
 
@@ -97,7 +101,9 @@ def test_an_alert_says_what_where_and_how_bad(alert: dict[str, dict[str, str]]) 
 
 
 def test_rules_are_taken_by_prometheus(promtool: str) -> None:
-    done = subprocess.run([promtool, "check", "rules", "--lint=all", "--lint-fatal", RULES], capture_output=True, text=True)
+    done = subprocess.run(
+        [promtool, "check", "rules", "--lint=all", "--lint-fatal", RULES], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -96,6 +96,9 @@ PIPELINE = Dashboard(
                          f"max by (pipeline) (tidegate_reader_confirmed_lsn{{{P}}})", "{{pipeline}} logged − confirmed")),
                   Unit.BYTES),
             TOTAL_SECONDS,
+            Panel("From the server's end of WAL to the slot", "All stages together.",
+                  (query(f"max by (pipeline) (tidegate_admin_total_lag_bytes{{{P}}})", "{{pipeline}}"),),
+                  Unit.BYTES, width=24, runbook="lag-high"),
         )),
         Row("The reader", (
             Panel("Changes", "Into the raw topic, a second.",
@@ -134,9 +137,19 @@ SOURCE = Dashboard(
                   (query(f"min by (pipeline) (tidegate_admin_wal_safe_bytes{{{P}}}) or "
                          f"min by (pipeline) (tidegate_reader_safe_wal_bytes{{{P}}})", "{{pipeline}}"),),
                   Unit.BYTES, warn=1e9, alarm=1e8, low_is_bad=True, runbook="slot-dying"),
-            Panel("WAL held in four hours", "If it goes on as in the last half hour.",
-                  (query(f"clamp_min(predict_linear(tidegate_admin_wal_held_bytes{{{P}}}[30m], 4 * 3600), 0)",
-                         "{{pipeline}}"),), Unit.BYTES, runbook="slot-dying"),
+            Panel("Zone", "How much of what it may hold the slot holds: 0 green, 1 yellow, 2 red.",
+                  (query(f"max by (pipeline) (tidegate_reader_wal_zone_number{{{P}}})", "{{pipeline}}"),),
+                  Unit.COUNT, Kind.STATES, 8, 8, warn=1, alarm=2, runbook="slot-dying"),
+            Panel("The slot dies in", "If WAL grows on as it did; -1 where it does not grow or has no limit.",
+                  (query(f"min by (pipeline) (tidegate_reader_slot_dies_in_seconds{{{P}}})", "{{pipeline}}"),),
+                  Unit.SECONDS, Kind.STAT, 8, 8, runbook="slot-dying"),
+            Panel("Oldest open transaction", "The server keeps all WAL since its beginning; looked at once much is held.",
+                  (query(f"max by (pipeline) (tidegate_reader_oldest_transaction_seconds{{{P}}})", "{{pipeline}}"),),
+                  Unit.SECONDS, width=8, warn=600, alarm=3600, runbook="slot-dying"),
+            Panel("WAL held, by the reader's own look", "And its course four hours on, if it goes on as in half an hour.",
+                  (query(f"max by (pipeline) (tidegate_reader_wal_held_bytes{{{P}}})", "{{pipeline}}"),
+                   query(f"clamp_min(max by (pipeline) (predict_linear(tidegate_reader_wal_held_bytes{{{P}}}[30m], "
+                         "4 * 3600)), 0)", "{{pipeline}} in four hours")), Unit.BYTES, runbook="slot-dying"),
             Panel("Share of the limit used", "WAL held against what the server allows, where it sets a limit.",
                   (query(f"max by (pipeline) (tidegate_admin_wal_held_bytes{{{P}}}) / on (pipeline) "
                          f"(max by (pipeline) (tidegate_admin_wal_held_bytes{{{P}}}) + on (pipeline) "
@@ -153,6 +166,9 @@ SOURCE = Dashboard(
             Panel("Written to WAL by the server", "Bytes a second, by the end of its WAL.",
                   (query(f"max by (pipeline) (deriv(tidegate_reader_server_lsn{{{P}}}[5m]))", "{{pipeline}}"),),
                   Unit.BYTES_A_SECOND),
+            Panel("Tables published", "Fewer than before: somebody changed the publication.",
+                  (query(f"max by (pipeline) (tidegate_reader_published_tables{{{P}}})", "{{pipeline}}"),),
+                  Unit.COUNT),
             Panel("Last look of the admin service", "The figures above are from then.",
                   (query(f"1000 * max by (pipeline) (tidegate_admin_last_look_seconds{{{P}}})", "{{pipeline}}"),),
                   Unit.TIME, Kind.STAT, height=8, runbook="admin-blind"),
@@ -182,6 +198,10 @@ LANES = Dashboard(
                   (query(f"max by (pipeline) (tidegate_reader_raw_offset{{{P}}}) - on (pipeline) group_right "
                          f"max by (pipeline, sink) (tidegate_processor_lane_raw_offset{{{S}}})",
                          "{{pipeline}} {{sink}}"),), Unit.COUNT),
+            Panel("Frames until retention", "Between where a lane reads and where the raw topic begins.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_raw_offset{{{S}}}) - on (pipeline) group_left "
+                         f"max by (pipeline) (tidegate_reader_raw_beginning_offset{{{P}}})", "{{pipeline}} {{sink}}"),),
+                  Unit.COUNT, runbook="retention-near"),
             Panel("Acked position", "WAL position up to which the sink has everything, its rise a second.",
                   (query(f"max by (pipeline, sink) (deriv(tidegate_processor_lane_safe_lsn_bytes{{{S}}}[5m]))",
                          "{{pipeline}} {{sink}}"),), Unit.BYTES_A_SECOND),

@@ -13,7 +13,7 @@ maven=${TIDEGATE_MAVEN_URL:-https://repo.maven.apache.org/maven2}
 declare -A tags
 while IFS='=' read -r name image; do tags[$name]=$image; done < <(sed -n 's/^IMAGE_\([A-Z]*\)=/\1=/p' "$root/.env")
 
-is_there() { docker image inspect "$1" >/dev/null 2>&1; }
+is_there() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull -q "$1" >/dev/null 2>&1; }
 
 base() {
   is_there debian:bookworm-slim && return

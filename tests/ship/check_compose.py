@@ -1,0 +1,174 @@
+"""The compose stack on a real engine: it comes up, changes go through, every container may die, nothing is left.
+
+Not part of `make test`: `make test-compose` builds the images first. Needs to be root beside the engine, because a
+crash is a signal from outside: `docker kill` counts as an operator's wish, and is not answered by a restart.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from kit.wait import wait
+
+from ship.queries import ROOT, asked_by_panels
+
+PROFILES = "demo,observability"
+# Grafana has no stand-in: where its image can be pulled, SHIP_GRAFANA=1 starts it too.
+UNTRIED = () if os.environ.get("SHIP_GRAFANA") else ("grafana",)
+HEALTHY = {"kafka", "redis", "postgres", "reader", "processor", "admin", "prometheus"}
+KILLED = ("reader", "processor", "admin", "redis", "kafka", "postgres", "shop", "tail", "prometheus")
+UP_SECONDS = 240.0
+ARRIVE_SECONDS = 120.0
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def compose(*arguments: str, check: bool = True, **environment: str) -> str:
+    command = ["docker", "compose", "--project-directory", str(ROOT), *arguments]
+    settings = {**os.environ, "COMPOSE_PROFILES": PROFILES, **environment}
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 or not check, done.stderr[-3000:]
+    return done.stdout
+
+
+def services() -> list[str]:
+    return [name for name in compose("config", "--services").split() if name not in UNTRIED]
+
+
+def container(service: str) -> dict[str, object]:
+    (identity,) = compose("ps", "-aq", service).split()
+    found = subprocess.run(["docker", "inspect", identity], capture_output=True, text=True, check=True)
+    document: dict[str, object] = json.loads(found.stdout)[0]
+    return document
+
+
+def state(service: str) -> dict[str, object]:
+    return container(service)["State"]  # type: ignore[return-value]
+
+
+def is_healthy(service: str) -> bool:
+    found = state(service)
+    health = found.get("Health", {"Status": "none"})["Status"]  # type: ignore[index]
+    return bool(found["Running"]) and health == ("healthy" if service in HEALTHY else "none")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[None]:
+    compose("--profile", "*", "down", "-v", "--remove-orphans")
+    compose("up", "-d", "--no-build", *services())
+    try:
+        wait(lambda: all(is_healthy(service) for service in HEALTHY), UP_SECONDS, "the stack is healthy")
+        yield
+    finally:
+        print(compose("logs", "--tail", "20", "reader", "processor", "admin"))
+        compose("--profile", "*", "down", "-v", "--remove-orphans")
+
+
+@pytest.fixture
+def topic(stack: None) -> Iterator[Consumer]:
+    settings = {"bootstrap.servers": "127.0.0.1:19092", "group.id": f"check-{uuid.uuid4()}"}
+    consumer = Consumer(settings | {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+    consumer.subscribe(["shop.public.customers"])
+    yield consumer
+    consumer.close()
+
+
+def insert(name: str) -> None:
+    sql = f"INSERT INTO customers (name) VALUES ('{name}')"
+    compose("exec", "-T", "postgres", "psql", "-qU", "postgres", "-d", "shop", "-c", sql)
+
+
+def arrives(consumer: Consumer, name: str) -> bool:
+    record = consumer.poll(1.0)
+    return record is not None and record.error() is None and name.encode() in (record.value() or b"")
+
+
+def test_a_change_arrives(topic: Consumer) -> None:
+    name = f"first-{uuid.uuid4()}"
+    insert(name)
+    wait(lambda: arrives(topic, name), ARRIVE_SECONDS, "the change is on its topic")
+
+
+def test_every_panel_has_series(stack: None) -> None:
+    """Against the Prometheus that scrapes the running fleet."""
+
+    def empty() -> list[str]:
+        return [asked.where for asked in asked_by_panels() if not _result(asked.filled("shop"))]
+
+    wait(lambda: not empty(), 180.0, "every panel has series", every_seconds=5.0)
+
+
+def _result(expression: str) -> list[object]:
+    url = f"http://127.0.0.1:9090/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        found: list[object] = json.load(answer)["data"]["result"]
+    return found
+
+
+@pytest.mark.parametrize("service", KILLED)
+def test_a_killed_container_comes_back_and_nothing_is_lost(service: str, topic: Consumer) -> None:
+    """No hand is laid on: the restart policy starts it, and a change that was made meanwhile arrives."""
+    before = str(state(service)["StartedAt"])
+    pid = int(state(service)["Pid"])  # type: ignore[call-overload]
+    name = f"{service}-{uuid.uuid4()}"
+    if service != "postgres":
+        insert(name)
+    os.kill(pid, signal.SIGKILL)
+    wait(lambda: state(service)["StartedAt"] != before, 60.0, f"{service} is started again")
+    wait(lambda: all(is_healthy(each) for each in HEALTHY), UP_SECONDS, "the stack is healthy again", every_seconds=1.0)
+    if service == "postgres":
+        insert(name)
+    wait(lambda: arrives(topic, name), ARRIVE_SECONDS, "the change is on its topic")
+
+
+def test_a_wrong_configuration_is_not_started_again_and_again(stack: None, tmp_path: Path) -> None:
+    """Exit code 2: the reader is held, unhealthy, until a person has mended the file."""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text((ROOT / "docker/compose/pipeline.yaml").read_text().replace("pipeline: shop", "pipline: shop"))
+    compose("up", "-d", "--no-build", "--no-deps", "reader", TIDEGATE_PIPELINE=str(wrong))
+    wait(lambda: "held: tidegate-reader ended with 2" in compose("logs", "reader"), 60.0, "the reader is held")
+    held = container("reader")
+    assert held["RestartCount"] == 0
+    assert state("reader")["Running"]
+    compose("up", "-d", "--no-build", "--no-deps", "reader")
+    wait(lambda: is_healthy("reader"), UP_SECONDS, "the reader runs again")
+
+
+def test_services_see_only_their_own_secrets(stack: None) -> None:
+    seen = {
+        service: set(compose("exec", "-T", service, "ls", "/run/tidegate").split())
+        for service in ("reader", "processor")
+    }
+    assert {"postgres.password", "redis.password"} == seen["reader"]
+    assert {"redis.password"} == seen["processor"]
+
+
+def test_services_cannot_write_where_they_run(stack: None) -> None:
+    for service in ("reader", "processor", "admin"):
+        assert compose("exec", "-T", service, "id", "-u").strip() == "10001"
+        said = compose("exec", "-T", service, "sh", "-c", "touch /app/x 2>/dev/null && echo written || echo refused")
+        assert said.strip() == "refused"
+
+
+def test_ports_are_on_loopback_only(stack: None) -> None:
+    described = json.loads(compose("config", "--format", "json"))
+    ports = [port for service in described["services"].values() for port in service.get("ports", ())]
+    assert ports
+    assert {"127.0.0.1"} == {port.get("host_ip") for port in ports}
+
+
+def test_down_leaves_nothing(stack: None) -> None:
+    """The last test of the file: `down -v` takes containers, volumes and the network."""
+    compose("--profile", "*", "down", "-v")
+    for kind in ("container", "volume", "network"):
+        label = "label=com.docker.compose.project=tidegate"
+        listed = ["docker", kind, "ls", "-q", "--filter", label, *(["-a"] if kind == "container" else [])]
+        assert subprocess.run(listed, capture_output=True, text=True, check=True).stdout == ""
