@@ -8,14 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pytest
 from kit.made_frames import SYSTEM_ID, TEXTS, frame_of
 
-from tidegate.columns import compiled, events, gather, kernels, warm
+from tidegate.columns import (
+    cast_arrays,
+    cast_hstore,
+    cast_kernels,
+    compiled,
+    events,
+    gather,
+    kernels,
+    record_batches,
+    warm,
+)
 from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.cast_nested import cast_text
+from tidegate.columns.casts import EXTENSIONS, cast_of
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
+from tidegate.columns.typed import Caster
 from tidegate.contracts.frame import Frame
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import (
@@ -32,7 +45,18 @@ from tidegate.pgoutput.messages import (
 
 SOURCE = EventSource("shop", "shopdb", SYSTEM_ID)
 ORDERS = Relation(5, "public", "orders", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1), Column(0, "note", 25, -1)))
-KERNELS: list[Any] = [kernels.scan, kernels.arrange, events.encode, gather.measure, gather.fill, gather.identify]
+KERNELS: list[Any] = [
+    kernels.scan,
+    kernels.arrange,
+    events.encode,
+    gather.measure,
+    gather.fill,
+    gather.identify,
+    record_batches.lay_out,
+    cast_kernels.cast_columns,
+    cast_arrays.split_arrays,
+    cast_hstore.split_hstore,
+]
 
 
 def _encode(frame: Frame) -> EncodedFrame:
@@ -51,7 +75,12 @@ def test_after_warming_nothing_is_compiled_any_more() -> None:
     for text in TEXTS:
         _encode(_transaction(Insert(5, (b"1", text)), Truncate((5,), 1), Origin(Lsn(1), "x")))
     _encode(_transaction())
-    FrameDecoder(SOURCE).decode(_transaction(Insert(5, (b"1", None)), LogicalMessage(1, Lsn(1), "p", b"c")))
+    for batch in FrameDecoder(SOURCE).decode(
+        _transaction(Insert(5, (b"1", None)), LogicalMessage(1, Lsn(1), "p", b"c"))
+    ):
+        assert Caster().cast(batch).rows.num_rows == 1
+    for cast in (cast_of(1009, -1, {}), cast_of(3904, -1, {}), EXTENSIONS["hstore"], EXTENSIONS["vector"]):
+        assert len(cast_text(pa.array([*TEXTS, None], pa.large_binary()), cast).values) == len(TEXTS) + 1
 
     assert before == [list(kernel.signatures) for kernel in KERNELS]
 
@@ -123,4 +152,4 @@ def test_what_does_not_fit_the_expected_buffer_makes_it_grow() -> None:
 
     notes = {value.count(b"\\u0001") for _, value in encoded}
     assert (len(encoded), notes) == (3_000, {300})
-    assert np.all(encoded.partitions == -1)
+    assert [(partition, len(run)) for partition, run in encoded.runs()] == [(-1, 3_000)]

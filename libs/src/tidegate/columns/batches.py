@@ -18,7 +18,6 @@ Offsets have 64 bits, so that no batch can overflow them. The rows of a batch st
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -31,17 +30,17 @@ from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
 from tidegate.columns.plans import PLANS_KEPT, Plans, Shape
+from tidegate.columns.record_batches import BatchLayout
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.contracts.frame import Frame
 from tidegate.position import BEGINNING, Position
 
 _Tables: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-_LETTERS = np.frombuffer(b"cudt", np.uint8)
 _SIDES = ("new", "old")
 _ID_BYTES = 16
 _TEXT = pa.large_binary()
-_HEAD = (
+HEAD = (
     pa.field("op", pa.uint8()),
     pa.field("id", pa.binary(_ID_BYTES)),
     pa.field("commit_lsn", pa.uint64()),
@@ -51,17 +50,42 @@ _HEAD = (
     pa.field("commit_time", pa.int64()),
     pa.field("old_kind", pa.uint8()),
 )
-# In a truncate the field holds its options, which stay below any letter.
-_NO_OLD_ROW = 3
 
 
-@dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    shape: Shape
-    rows: pa.RecordBatch
-    unsent: Mapping[int, pa.Array]
-    """By the column's place in `rows`: true where the server did not send the value."""
-    rejected: tuple[RejectedChange, ...] = ()
+    """Rows of one relation version. Made by a decoder; `message` and `places` are for the kernels behind it."""
+
+    __slots__ = ("_bits", "_layout", "_read", "message", "places", "rejected", "shape")
+
+    def __init__(
+        self,
+        shape: Shape,
+        layout_: BatchLayout,
+        message: np.ndarray,
+        places: np.ndarray,
+        bits: np.ndarray | None,
+        rejected: tuple[RejectedChange, ...],
+    ) -> None:
+        self.shape, self.message, self.places, self.rejected = shape, message, places, rejected
+        self._layout, self._bits = layout_, bits
+        self._read: pa.RecordBatch | None = None
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        if self._read is None:
+            self._read = self._layout.read(self.message)
+        return self._read
+
+    def __len__(self) -> int:
+        return self._layout.rows(self.message)
+
+    @property
+    def unsent(self) -> Mapping[int, pa.Array]:
+        """By the column's place in `rows`: true where the server did not send the value."""
+        if self._bits is None:
+            return {}
+        rows, first = len(self), len(HEAD)
+        return {first + at: _mask(rows, self._bits[at]) for at in np.flatnonzero(self._bits.any(axis=1)).tolist()}
 
 
 class FrameDecoder:
@@ -71,7 +95,8 @@ class FrameDecoder:
         self._system_id = np.uint64(source.system_id)
         # Each relation version is a topic of its own here, so that a pass by topic is a pass by relation.
         self._plans = Plans(source, lambda *_: "", default_envelope)
-        self._schemas: dict[Shape, pa.Schema] = {}
+        self._layouts: dict[Shape, BatchLayout] = {}
+        self._words, self._scratch = np.empty(HASH_WORDS, np.uint64), np.empty(gather.SCRATCH_BYTES, np.uint8)
 
     def decode(self, frame: Frame, after: Position = BEGINNING) -> tuple[ChangeBatch, ...]:
         """The change batches of a `wal` frame that is whole or re-joined, of what lies above `after`."""
@@ -93,76 +118,37 @@ class FrameDecoder:
 
     def _batch(self, changes: Changes, order: np.ndarray, shape: Shape) -> ChangeBatch:
         width = len(shape.relation.columns)
-        has_old = bool((changes.rows[order, layout.OLD_KIND] > _NO_OLD_ROW).any())
-        columns = width * (1 + has_old)
         tables = changes.section.relations, self._plans.columns.view, np.empty((width, layout.VALUE_FIELDS), np.int64)
-        offsets = np.zeros((columns, len(order) + 1), np.int64)
+        sizes = np.zeros(2 * width, np.int64)
         refused = np.empty(len(order), np.int64)
-        kept, out, failure = gather.measure(changes.body, changes.rows, order, *tables, offsets, refused)
+        kept, out, failure = gather.measure(changes.body, changes.rows, order, *tables, sizes, refused)
         if failure:
             raise decode_error(changes, int(refused[out]), Refusal(failure))
         rows = order[:kept]
-        texts, masks = self._columns(changes, rows, tables, np.ascontiguousarray(offsets[:, : kept + 1]))
-        texts += [pa.nulls(kept, _TEXT)] * (2 * width - columns)
-        head = self._head(changes, rows)
-        batch = pa.RecordBatch.from_arrays([*head, *texts], schema=self._schema(shape))
-        errors = ((row, record_error(changes, row, Refusal.BINARY_VALUE)) for row in refused[:out].tolist())
-        letters = tuple(rejected(changes, row, error) for row, error in errors)
-        return ChangeBatch(shape, batch, {len(head) + at: mask for at, mask in masks.items()}, letters)
-
-    def _columns(
-        self, changes: Changes, rows: np.ndarray, tables: _Tables, offsets: np.ndarray
-    ) -> tuple[list[pa.Array], dict[int, pa.Array]]:
-        columns, count = len(offsets), len(rows)
-        sizes = offsets[:, -1]
-        starts = np.cumsum(sizes) - sizes
-        data = np.empty(int(sizes.sum()), np.uint8)
-        valid, unsent = np.zeros((2, columns, (count + 7) // 8), np.uint8)
-        nulls = np.zeros((columns, 2), np.int64)
-        gather.fill(changes.body, changes.rows, rows, *tables, offsets, starts, data, valid, unsent, nulls)
-        buffer = pa.py_buffer(data)
-        places = zip(starts.tolist(), sizes.tolist(), nulls[:, 0].tolist(), strict=True)
-        texts = [
-            _text(count, valid[at], offsets[at], buffer.slice(start, size), null)
-            for at, (start, size, null) in enumerate(places)
-        ]
-        return texts, {at: _mask(count, unsent[at]) for at in np.flatnonzero(nulls[:, 1]).tolist()}
-
-    def _head(self, changes: Changes, rows: np.ndarray) -> list[pa.Array]:
-        fields = changes.rows[rows]
-        kinds = fields[:, layout.OLD_KIND]
-        transactions = changes.transactions[fields[:, layout.TRANSACTION]]
-        ids = np.empty((len(rows), _ID_BYTES), np.uint8)
-        words, scratch = np.empty(HASH_WORDS, np.uint64), np.empty(gather.SCRATCH_BYTES, np.uint8)
-        gather.identify(changes.rows, rows, changes.transactions, self._system_id, words, scratch, ids)
-        head = (
-            _LETTERS[fields[:, layout.OPERATION]],
-            ids,
-            transactions[:, layout.COMMIT_LSN],
-            fields[:, layout.ORDINAL],
-            fields[:, layout.LSN],
-            transactions[:, layout.XID].astype(np.uint32),
-            transactions[:, layout.COMMIT_TIME],
-            np.where(kinds > _NO_OLD_ROW, kinds, 0).astype(np.uint8),
+        layout_ = self._layout(shape)
+        message, places = layout_.empty(kept, sizes)
+        bits = np.zeros((2 * width, (kept + 7) // 8), np.uint8)
+        plan = layout_.widths, layout_.numbers, places
+        unsent = gather.fill(changes.body, changes.rows, rows, *tables, plan, message, bits)
+        gather.identify(
+            changes.rows, rows, changes.transactions, self._system_id, self._words, self._scratch, places, message
         )
-        return [
-            pa.Array.from_buffers(field.type, len(rows), [None, pa.py_buffer(np.ascontiguousarray(values))])
-            for field, values in zip(_HEAD, head, strict=True)
-        ]
+        letters = tuple(self._rejected(changes, refused[:out].tolist())) if out else ()
+        return ChangeBatch(shape, layout_, message, places, bits if unsent else None, letters)
 
-    def _schema(self, shape: Shape) -> pa.Schema:
-        found = self._schemas.get(shape)
+    def _rejected(self, changes: Changes, rows: list[int]) -> Iterator[RejectedChange]:
+        for row in rows:
+            yield rejected(changes, row, record_error(changes, row, Refusal.BINARY_VALUE))
+
+    def _layout(self, shape: Shape) -> BatchLayout:
+        found = self._layouts.get(shape)
         if found is None:
-            if len(self._schemas) >= PLANS_KEPT:
-                self._schemas.clear()
+            if len(self._layouts) >= PLANS_KEPT:
+                self._layouts.clear()
             names = (f"{side}.{column.name}" for side in _SIDES for column in shape.relation.columns)
-            found = self._schemas[shape] = pa.schema([*_HEAD, *(pa.field(name, _TEXT) for name in names)])
+            schema = pa.schema([*HEAD, *(pa.field(name, _TEXT) for name in names)])
+            found = self._layouts[shape] = BatchLayout(schema)
         return found
-
-
-def _text(rows: int, valid: np.ndarray, offsets: np.ndarray, data: pa.Buffer, nulls: int) -> pa.Array:
-    bitmap = pa.py_buffer(valid) if nulls else None
-    return pa.Array.from_buffers(_TEXT, rows, [bitmap, pa.py_buffer(offsets), data], nulls)
 
 
 def _mask(rows: int, bits: np.ndarray) -> pa.Array:

@@ -6,17 +6,26 @@ the order of the relation, first all of the new rows, then all of the old ones i
 
 import numpy as np
 
-from tidegate.columns import layout
+from tidegate.columns import layout, record_batches
 from tidegate.columns.compiled import Word, inlined, kernel, unsigned
 from tidegate.columns.identity import ID_PREFIX, put_id_prefix, put_id_rest
 from tidegate.columns.layout import Refusal
-from tidegate.columns.memory import address, byte, field, put, put_word, row_of, word
+from tidegate.columns.memory import address, byte, field, put, put_word, row_of, set_field, word
+from tidegate.columns.record_batches import clear, note_nulls, put_bit
 from tidegate.columns.tuples import KEY_ONLY, fill_holes, is_key, locate_tuples
 
 _U = unsigned
 _BINARY_VALUE = int(Refusal.BINARY_VALUE)
 _ID_TEXT = 40
 SCRATCH_BYTES = 2 * _ID_TEXT
+
+# In a truncate the field holds its options, which stay below any letter.
+_NO_OLD_ROW = 3
+
+# The columns before those of the relation.
+_OP, _ID, _COMMIT_LSN, _ORDINAL, _LSN, _XID, _COMMIT_TIME, _OLD_KIND = range(8)
+HEAD_COLUMNS = 8
+_LETTERS = np.frombuffer(b"cudt", np.uint8)
 
 
 @kernel
@@ -27,16 +36,19 @@ def measure(
     relations: np.ndarray,
     columns: np.ndarray,
     values: np.ndarray,
-    offsets: np.ndarray,
+    sizes: np.ndarray,
     refused: np.ndarray,
 ) -> tuple[int, int, int]:
-    """Fills `offsets[column, row + 1]`, and keeps in `order` only the changes that can be a row.
+    """Adds up the bytes of each column in `sizes`, and keeps in `order` only the changes that can be a row.
 
-    Returns how many those are, how many were refused, and why one stops the stream (0: none does; else it is the first
-    behind the kept ones in `refused`).
+    What is below zero in `sizes` afterwards has no value at all: old columns, where no change has an old row. Returns
+    how many are kept, how many were refused, and why one stops the stream (0: none does; else it is the last in
+    `refused`).
     """
     begin = address(body)
     kept = out = 0
+    has_old = False
+    width = len(sizes) // 2
     for turn in range(len(order)):
         change = row_of(address(changes), order[turn], layout.CHANGE_FIELDS)
         relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
@@ -48,14 +60,17 @@ def measure(
             out += 1
             continue
         fill_holes(change, relation, address(columns), address(values))
-        width = field(relation, layout.COLUMNS)
-        for side in range(len(offsets) // max(width, 1)):
+        has_old |= field(change, layout.OLD_KIND) > _NO_OLD_ROW
+        for side in range(2):
+            if not _is_sent(side, change):
+                continue
             for place in range(width):
                 length = _sent_length(side, place, change, relation, address(columns), address(values))
-                column = side * width + place
-                offsets[column, kept + 1] = offsets[column, kept] + max(length, 0)
+                sizes[side * width + place] += max(length, 0)
         order[kept] = order[turn]
         kept += 1
+    if not has_old:
+        sizes[width:] = layout.NONE
     return kept, out, 0
 
 
@@ -67,39 +82,59 @@ def fill(
     relations: np.ndarray,
     columns: np.ndarray,
     values: np.ndarray,
-    offsets: np.ndarray,
-    starts: np.ndarray,
-    data: np.ndarray,
-    valid: np.ndarray,
+    plan: tuple[np.ndarray, ...],
+    message: np.ndarray,
     unsent: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    """`starts[column]`: where its bytes begin in `data`. `counts[column]`: how many nulls, how many of these unsent."""
-    begin, target = address(body), address(data)
-    for row in range(len(order)):
+) -> int:
+    """Writes the values into the message. `unsent` is one bitmap a column, zeros before; how many bits it has now."""
+    widths, numbers, places = plan
+    begin, target = address(body), address(message)
+    rows = len(order)
+    width = (len(widths) - HEAD_COLUMNS) // 2
+    sides = 1 if places[len(widths) - 1, record_batches.DATA_BYTES] == 0 and _is_absent(places[len(widths) - 1]) else 2
+    clear(target, places, widths, rows)
+    not_sent = 0
+    for row in range(rows):
         change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
         relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
         locate_tuples(begin, change, relation, address(values))
         fill_holes(change, relation, address(columns), address(values))
-        width = field(relation, layout.COLUMNS)
-        bit = 1 << (row & 7)
-        for side in range(len(offsets) // max(width, 1)):
+        for side in range(sides):
             for place in range(width):
-                column = side * width + place
+                column = HEAD_COLUMNS + side * width + place
                 length = _sent_length(side, place, change, relation, address(columns), address(values))
+                offsets = target + places[column, record_batches.OFFSETS]
+                at = field(offsets, row)
+                set_field(offsets, row + 1, at + max(length, 0))
                 if length >= 0:
                     cell = row_of(address(values), place, layout.VALUE_FIELDS)
-                    _copy(
-                        target + starts[column] + offsets[column, row],
-                        field(cell, layout.OLD_SIDE * side + layout.VALUE),
-                        length,
-                    )
-                    valid[column, row >> 3] |= bit
-                    continue
-                counts[column, 0] += 1
-                if length == layout.UNCHANGED:
-                    counts[column, 1] += 1
-                    unsent[column, row >> 3] |= bit
+                    value = field(cell, layout.OLD_SIDE * side + layout.VALUE)
+                    _copy(target + places[column, record_batches.DATA] + at, value, length)
+                    put_bit(target + places[column, record_batches.VALID], row)
+                elif length == layout.UNCHANGED:
+                    unsent[side * width + place, row >> 3] |= 1 << (row & 7)
+                    not_sent += 1
+    for column in range(HEAD_COLUMNS, HEAD_COLUMNS + sides * width):
+        nulls = rows - _bits(target + places[column, record_batches.VALID], rows)
+        note_nulls(target, numbers, widths, column, nulls, rows)
+    return not_sent
+
+
+@inlined
+def _is_absent(place: np.ndarray) -> bool:
+    return bool(place[record_batches.VALID] == place[record_batches.OFFSETS])
+
+
+@inlined
+def _bits(bitmap: int, rows: int) -> int:
+    """How many are set; all behind the last row are not."""
+    count = 0
+    for at in range((rows + 7) // 8):
+        bits = byte(bitmap + at)
+        while bits:
+            bits &= bits - 1
+            count += 1
+    return count
 
 
 @inlined
@@ -115,10 +150,15 @@ def _copy(to: int, at: int, length: int) -> None:
 
 
 @inlined
+def _is_sent(side: int, change: int) -> bool:
+    is_there = field(change, layout.OLD if side else layout.NEW) != layout.NONE
+    return bool(is_there and field(change, layout.OPERATION) != layout.TRUNCATE)
+
+
+@inlined
 def _sent_length(side: int, place: int, change: int, relation: int, columns: int, values: int) -> int:
     """Of a value, or NULL, or UNCHANGED for what the server did not send."""
-    is_sent = field(change, layout.OLD if side else layout.NEW) != layout.NONE
-    if not is_sent or field(change, layout.OPERATION) == layout.TRUNCATE:
+    if not _is_sent(side, change):
         return layout.NULL
     if side and field(change, layout.OLD_KIND) == KEY_ONLY and not is_key(columns, relation, place):
         return layout.UNCHANGED
@@ -133,21 +173,38 @@ def identify(
     system_id: Word,
     words: np.ndarray,
     scratch: np.ndarray,
-    ids: np.ndarray,
+    places: np.ndarray,
+    message: np.ndarray,
 ) -> None:
-    """The events' ids, sixteen bytes each."""
-    text = address(scratch)
+    """What stands before the values: operation, the event's id, positions and times."""
+    text, target = address(scratch), address(message)
+    at = target + places[_OP, record_batches.DATA]
+    ids = target + places[_ID, record_batches.DATA]
+    lsns, ordinals = target + places[_COMMIT_LSN, record_batches.DATA], target + places[_ORDINAL, record_batches.DATA]
+    own, times = target + places[_LSN, record_batches.DATA], target + places[_COMMIT_TIME, record_batches.DATA]
+    xids, kinds = target + places[_XID, record_batches.DATA], target + places[_OLD_KIND, record_batches.DATA]
     entered, seed = layout.NONE, _U(0)
+    lsn = time = xid = 0
     for row in range(len(order)):
         change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
         if field(change, layout.TRANSACTION) != entered:
             entered = field(change, layout.TRANSACTION)
             transaction = row_of(address(transactions), entered, layout.TRANSACTION_FIELDS)
             lsn, time = field(transaction, layout.COMMIT_LSN), field(transaction, layout.COMMIT_TIME)
-            seed = put_id_prefix(text, system_id, lsn, time, field(transaction, layout.XID), words)
+            xid = field(transaction, layout.XID)
+            seed = put_id_prefix(text, system_id, lsn, time, xid, words)
         sub = field(change, layout.NEW) if field(change, layout.OPERATION) == layout.TRUNCATE else 0
         put_id_rest(text + ID_PREFIX, seed, _U(field(change, layout.ORDINAL)), sub)
-        _put_hex_bytes(address(ids) + 16 * row, text)
+        _put_hex_bytes(ids + 16 * row, text)
+        put(at + row, _LETTERS[field(change, layout.OPERATION)])
+        set_field(lsns, row, lsn)
+        set_field(ordinals, row, field(change, layout.ORDINAL))
+        set_field(own, row, field(change, layout.LSN))
+        set_field(times, row, time)
+        for part in range(4):
+            put(xids + 4 * row + part, xid >> (8 * part) & 255)
+        kind = field(change, layout.OLD_KIND)
+        put(kinds + row, kind if kind > _NO_OLD_ROW else 0)
 
 
 @inlined

@@ -73,6 +73,48 @@ _put_native = _storer(64, types.int64)
 put = _storer(8, types.int64)
 
 
+def _native_storer(bits: int) -> Callable[[int, int], None]:
+    """As the machine has its numbers, which is as Arrow has them."""
+
+    def store(typing_context: Any, to: Any, number: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address, value = arguments
+            kept = builder.trunc(value, ir.IntType(bits))
+            builder.store(kept, _pointer(builder, address, ir.IntType(bits)), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    storer: Callable[[int, int], None] = intrinsic(store)
+    return storer
+
+
+put_i16 = _native_storer(16)
+put_i32 = _native_storer(32)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def high_product(typing_context: Any, one: Any, other: Any) -> Any:
+    """The upper half of the 128 bits of a product."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
+        return builder.trunc(builder.lshr(product, wide(64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def leading_zeros(typing_context: Any, number: Any) -> Any:
+    """Of a number that is not 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.IntType(1)(1))
+
+    return types.int64(types.uint64), codegen
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def copy(typing_context: Any, to: Any, at: Any, length: Any) -> Any:
     """The two never overlap."""

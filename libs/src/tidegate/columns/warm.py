@@ -3,9 +3,14 @@
 Invariant: afterwards no frame, whatever is in it, waits for the compiler: a kernel has one signature and keeps it.
 """
 
+import pyarrow as pa
+
 from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.cast_nested import cast_text
+from tidegate.columns.casts import EXTENSIONS, cast_of
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
+from tidegate.columns.typed import Caster
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameHeader, FrameKind, SchemaEntry, SchemaRole
 from tidegate.contracts.generation import Generation
 from tidegate.lsn import ZERO, Lsn
@@ -13,7 +18,7 @@ from tidegate.pgoutput import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Insert, Relation, ReplicaIdentity
 from tidegate.position import BEGINNING
 
-_INT4 = 23
+_INT4, _INT4_ARRAY = 23, 1007
 
 
 def warm() -> None:
@@ -21,7 +26,10 @@ def warm() -> None:
     source = EventSource("", "", 0)
     frame = _frame()
     FrameEncoder(source, lambda *_: "").encode(frame)
-    FrameDecoder(source).decode(frame)
+    for batch in FrameDecoder(source).decode(frame):
+        Caster().cast(batch)
+    for cast in (cast_of(_INT4_ARRAY, -1, {}), EXTENSIONS["hstore"]):
+        cast_text(pa.array([b"{1}"], pa.large_binary()), cast)
 
 
 def _frame() -> Frame:

@@ -69,11 +69,19 @@ _ARRAYS: Final = {
 }
 
 
-_NAMED: Final = {
-    "bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "oid": 26, "json": 114, "float4": 700,
-    "float8": 701, "bpchar": 1042, "varchar": 1043, "date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184,
-    "numeric": 1700, "uuid": 2950, "jsonb": 3802,
+BUILT_IN: Final[Mapping[str, int]] = {
+    "bool": 16, "bytea": 17, "char": 18, "name": 19, "int8": 20, "int2": 21, "int4": 23, "text": 25, "oid": 26,
+    "xid": 28, "cid": 29, "json": 114, "xml": 142, "point": 600, "lseg": 601, "path": 602, "box": BOX, "polygon": 604,
+    "line": 628, "cidr": 650, "float4": 700, "float8": 701, "circle": 718, "macaddr8": 774, "money": 790,
+    "macaddr": 829, "inet": 869, "bpchar": 1042, "varchar": 1043, "date": 1082, "time": 1083, "timestamp": 1114,
+    "timestamptz": 1184, "interval": 1186, "timetz": 1266, "bit": 1560, "varbit": 1562, "numeric": 1700, "uuid": 2950,
+    "pg_lsn": 3220, "tsvector": 3614, "tsquery": 3615, "jsonb": 3802, "int4range": 3904, "numrange": 3906,
+    "tsrange": 3908, "tstzrange": 3910, "daterange": 3912, "int8range": 3926, "jsonpath": 4072,
+    "int4multirange": 4451, "nummultirange": 4532, "tsmultirange": 4533, "tstzmultirange": 4534,
+    "datemultirange": 4535, "int8multirange": 4536, "xid8": 5069,
 }  # fmt: skip
+"""OIDs by name, which is all that the server says of what a domain is made of."""
+
 _ARRAY_OF: Final = {element_oid: array_oid for array_oid, element_oid in _ELEMENTS.items()}
 
 
@@ -83,8 +91,8 @@ def base_oid(type_oid: int, types: Mapping[int, Type]) -> int:
     if described is None or described.schema != "pg_catalog":
         return type_oid
     if described.name.startswith("_"):
-        return _ARRAY_OF.get(_NAMED.get(described.name[1:], 0), type_oid)
-    return _NAMED.get(described.name, type_oid)
+        return _ARRAY_OF.get(BUILT_IN.get(described.name[1:], 0), type_oid)
+    return BUILT_IN.get(described.name, type_oid)
 
 
 def kind_of(type_oid: int) -> Kind:

@@ -1,0 +1,111 @@
+"""Change batches of text to typed record batches: the same rows and columns, each value in the type of its own.
+
+    typed = Caster().cast(change_batch)
+    typed.rows, typed.unsent, typed.beyond
+
+Invariant: a cell of the typed batch is the value, or null; and a null is one of three, told apart by the masks: NULL,
+not sent (`unsent`), or a value that the column's type can't hold (`beyond`: infinity in a timestamp, NaN in a decimal,
+an array of two dimensions in a list). The text of what is beyond stands at the same place in the batch it came from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.columns.batches import HEAD, ChangeBatch
+from tidegate.columns.cast_kernels import Cell, cast_columns
+from tidegate.columns.cast_nested import cast_text, settle_floats
+from tidegate.columns.casts import Arrays, Cast, cast_of
+from tidegate.columns.plans import PLANS_KEPT, Shape
+from tidegate.columns.record_batches import DATA_BYTES, OFFSETS, VALID, BatchLayout, subtract_nulls
+from tidegate.columns.refusals import RejectedChange
+
+_COPY = (int(Cell.COPY), 0, 0, 0, 0)
+_FIRST = len(HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedBatch:
+    shape: Shape
+    rows: pa.RecordBatch
+    unsent: Mapping[int, pa.Array]
+    beyond: Mapping[int, pa.Array]
+    """By the column's place in `rows`, only columns that have such values."""
+    rejected: tuple[RejectedChange, ...] = ()
+
+
+class _Plan:
+    """Of one shape: how each column is cast, and the layout of what the kernel writes."""
+
+    def __init__(self, shape: Shape, arrays: Arrays) -> None:
+        columns = shape.relation.columns
+        casts = [cast_of(column.type_oid, column.typmod, shape.types, arrays) for column in columns]
+        self.casts = (*casts, *casts)
+        self.numbers = np.array([_COPY] * _FIRST + [cast.numbers for cast in self.casts], np.int64)
+        names = [f"{side}.{column.name}" for side in ("new", "old") for column in columns]
+        flat = [pa.field(name, cast.flat_type) for name, cast in zip(names, self.casts, strict=True)]
+        self.layout = BatchLayout(pa.schema([*HEAD, *flat]))
+        typed = [pa.field(name, cast.type) for name, cast in zip(names, self.casts, strict=True)]
+        self.schema = pa.schema([*HEAD, *typed])
+        self.nested = [(_FIRST + at, cast) for at, cast in enumerate(self.casts) if cast.nest is not None]
+
+
+class Caster:
+    """Keeps the plans of the shapes it has seen. Not for two threads at once."""
+
+    def __init__(self, arrays: Arrays = Arrays.LISTS) -> None:
+        self._arrays = arrays
+        self._plans: dict[Shape, _Plan] = {}
+
+    def schema(self, shape: Shape) -> pa.Schema:
+        return self._plan(shape).schema
+
+    def cast(self, batch: ChangeBatch) -> TypedBatch:
+        plan, rows = self._plan(batch.shape), len(batch)
+        places, base = batch.places, batch.message.ctypes.data
+        relation = places[_FIRST:]
+        sizes = np.where(relation[:, VALID] == relation[:, OFFSETS], -1, relation[:, DATA_BYTES])
+        message, typed_places = plan.layout.empty(rows, sizes)
+        bits = np.zeros((len(places), (rows + 7) // 8), np.uint8)
+        table = plan.layout.widths, plan.layout.numbers, typed_places
+        if cast_columns(base, 0, rows, places, plan.numbers, table, message, bits):
+            _settle(batch, plan, message, typed_places, bits)
+            beyond = {at: _mask(rows, bits[at]) for at in np.flatnonzero(bits.any(axis=1)).tolist()}
+        else:
+            beyond = {}
+        flat = plan.layout.read(message)
+        typed = _nested(flat, plan, beyond) if plan.nested else flat
+        return TypedBatch(batch.shape, typed, batch.unsent, beyond, batch.rejected)
+
+    def _plan(self, shape: Shape) -> _Plan:
+        found = self._plans.get(shape)
+        if found is None:
+            if len(self._plans) >= PLANS_KEPT:
+                self._plans.clear()
+            found = self._plans[shape] = _Plan(shape, self._arrays)
+        return found
+
+
+def _settle(batch: ChangeBatch, plan: _Plan, message: np.ndarray, places: np.ndarray, bits: np.ndarray) -> None:
+    for at in np.flatnonzero(bits.any(axis=1)).tolist():
+        cast: Cast = plan.casts[at - _FIRST]
+        if cast.cell is Cell.FLOAT:
+            texts = batch.rows.column(at)
+            settled = settle_floats(cast, lambda row, texts=texts: texts[row].as_py(), message, places[at], bits[at])  # type: ignore[misc]
+            subtract_nulls(message, plan.layout.numbers, at, settled)
+
+
+def _nested(flat: pa.RecordBatch, plan: _Plan, beyond: dict[int, pa.Array]) -> pa.RecordBatch:
+    columns = flat.columns
+    for at, cast in plan.nested:
+        typed = cast_text(columns[at], cast)
+        columns[at] = typed.values
+        if typed.beyond is not None:
+            beyond[at] = pa.array(typed.beyond)
+    return pa.RecordBatch.from_arrays(columns, schema=plan.schema)
+
+
+def _mask(rows: int, bits: np.ndarray) -> pa.Array:
+    return pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)])
