@@ -31,6 +31,7 @@ from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 from tidegate_reader.surroundings import Surroundings
+from tidegate_reader.takeover import wait_for_slot
 from tidegate_reader.wal_watch import WalWatch
 
 # Together with the producer's close and the last report less than the five seconds that a stop may take.
@@ -44,6 +45,7 @@ async def run(around: Surroundings) -> None:
         side = await connect_side(around.config)
         resources.push_async_callback(side.close)
         await examine(around, side)
+        await wait_for_slot(around, side)
         checked = await check(around.config, side)
         stream = await open_stream(around.config)
         resources.callback(stream.close)

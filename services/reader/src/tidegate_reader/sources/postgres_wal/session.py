@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 from tidegate.config.source import PostgresSource
 from tidegate.errors import TidegateError, TransientError
 from tidegate_reader.cancellation import raise_if_cancelled
+from tidegate_reader.process_identity import ProcessIdentity
 from tidegate_reader.sources.postgres_wal.failures import refused_command, refused_connection
 
 QUERY_SECONDS = 15.0
@@ -36,7 +37,8 @@ _NEVER_IDLE_OUT = "SELECT set_config(name, '0', false) FROM pg_settings WHERE na
 
 
 def replication_conninfo(source: PostgresSource, application: str) -> str:
-    return _conninfo(source, application, _PINS, replication="database")
+    """The name says which process it is, so that the next one can tell whether it is dead."""
+    return _conninfo(source, f"{application} {ProcessIdentity.own()}", _PINS, replication="database")
 
 
 class SideConnection:
