@@ -1,0 +1,60 @@
+"""The chart without a cluster: what helm, its unit tests and Kubernetes' own schemas say of it.
+
+Not part of `make test`: `make test-helm`. A tool that is not installed is named; nothing is skipped in silence.
+`KUBE_SCHEMAS` names a folder of schemas for kubeconform where its default location cannot be reached.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ship.queries import CHART
+
+ALL = CHART / "ci" / "two-values.yaml"
+PLACE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+
+
+def run(tool: str, *arguments: str | Path, given: str = "") -> str:
+    found = shutil.which(tool)
+    if found is None:
+        pytest.skip(f"{tool} is not installed")
+    done = subprocess.run([found, *map(str, arguments)], input=given, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("values", sorted((CHART / "ci").glob("*.yaml")), ids=lambda path: path.stem)
+def test_helm_lints_it(values: Path) -> None:
+    run("helm", "lint", "--strict", CHART, "-f", values)
+
+
+def test_its_unit_tests_pass() -> None:
+    run("helm-unittest", CHART)
+
+
+def test_kubernetes_knows_every_field() -> None:
+    rendered = run("helm", "template", "check", CHART, "-f", ALL, "--include-crds")
+    folder = os.environ.get("KUBE_SCHEMAS")
+    places = (
+        ("-schema-location", f"{folder}/{PLACE}")
+        if folder
+        else ("-schema-location", "default", "-ignore-missing-schemas")
+    )
+    run("kubeconform", "-strict", "-summary", *places, "-", given=rendered)
+
+
+def test_its_page_is_what_helm_docs_writes() -> None:
+    before = (CHART / "README.md").read_text()
+    assert before == run("helm-docs", "-c", CHART, "--dry-run")[: len(before)]
+
+
+def test_it_names_the_images_of_its_own_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    images = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    assert {f"tidegate-{image['name']}:{chart['appVersion']}" for image in images} == {
+        image["image"] for image in images
+    }

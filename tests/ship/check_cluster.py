@@ -1,0 +1,128 @@
+"""The chart in a cluster: two pipelines install as `restricted`, carry changes, survive, go away cleanly.
+
+`CHART_CLUSTER=1 KUBECONFIG=… make test-helm`, with Tidegate's images and those of cluster/servers.yaml known to the
+nodes, and the monitoring CRDs installed. It makes the namespaces `servers` and `tidegate`, and deletes them.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from kit.wait import wait
+
+from ship.queries import CHART, ROOT
+from tidegate_admin.security.scopes import Scope
+from tidegate_admin.security.tokens import create
+
+HERE = Path(__file__).parent / "cluster"
+VALUES = CHART / "ci" / "two-values.yaml"
+PIPELINES = ("shop", "shop-copy")
+SLOTS = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots"
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not os.environ.get("CHART_CLUSTER"), reason="CHART_CLUSTER=1 installs it in a cluster"),
+]
+
+
+def run(*command: str | Path, check: bool = True, given: str | None = None) -> str:
+    done = subprocess.run([*map(str, command)], input=given, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 or not check, f"{command}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def kubectl(*arguments: str | Path, namespace: str = "tidegate", check: bool = True, given: str | None = None) -> str:
+    return run("kubectl", "-n", namespace, *arguments, check=check, given=given)
+
+
+def helm(*arguments: str | Path, check: bool = True) -> str:
+    return run("helm", "-n", "tidegate", *arguments, check=check)
+
+
+def psql(statement: str) -> str:
+    arguments = ("exec", "deploy/postgres", "--", "psql", "-XAtqU", "postgres", "-d", "shop", "-c", statement)
+    return kubectl(*arguments, namespace="servers").strip()
+
+
+def changes_go_through() -> None:
+    said = helm("test", "demo", "--logs", "--timeout", "4m")
+    for pipeline in PIPELINES:
+        assert f"pipeline {pipeline}: a change is through" in said
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    for namespace in ("tidegate", "servers"):
+        run("kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--wait")
+        run("kubectl", "create", "namespace", namespace)
+    kubectl("create", "configmap", "role", f"--from-file={ROOT}/docs/operations/role.sql", namespace="servers")
+    kubectl("apply", "-f", HERE / "servers.yaml", namespace="servers")
+    run("kubectl", "label", "namespace", "tidegate", "pod-security.kubernetes.io/enforce=restricted")
+    kubectl("apply", "-f", HERE / "names.yaml")
+    secrets(tmp_path_factory.mktemp("tokens") / "tokens.json")
+    kubectl("wait", "--for=condition=Available", "deploy", "--all", "--timeout=180s", namespace="servers")
+    helm("install", "demo", CHART, "-f", VALUES, "--wait", "--timeout", "6m")
+    yield
+    for namespace in ("tidegate", "servers"):
+        run("kubectl", "delete", "namespace", namespace, "--wait=false")
+
+
+def secrets(tokens: Path) -> None:
+    _, text = create(tokens, "check", frozenset(Scope))
+    passwords = ("--from-literal=source-password=check-postgres", "--from-literal=redis-password=check-redis")
+    kubectl("create", "secret", "generic", "shop-credentials", *passwords)
+    kubectl("create", "secret", "generic", "admin-tokens", f"--from-file=tokens.json={tokens}")
+    kubectl("create", "secret", "generic", "admin-read-token", f"--from-literal=token={text}")
+
+
+def test_a_change_goes_through_each_pipeline(release: None) -> None:
+    changes_go_through()
+    assert psql(SLOTS) == "tidegate_shop tidegate_shop_copy"
+
+
+def test_the_api_server_takes_every_object_as_it_is(release: None) -> None:
+    rendered = helm("template", "demo", CHART, "-f", VALUES)
+    objects = [document for document in yaml.safe_load_all(rendered) if document]
+    named = "\n---\n".join(yaml.safe_dump(each) for each in objects)
+    kubectl("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-", given=named)
+
+
+def test_the_namespace_refuses_what_is_not_restricted(release: None) -> None:
+    """So that the profile is known to be enforced where the chart was taken."""
+    said = kubectl("run", "root", "--image=tidegate-admin:0.1.0", check=False)
+    assert "violates PodSecurity" in said
+
+
+@pytest.mark.parametrize("component", ["reader", "processor", "admin"])
+def test_a_pod_that_dies_comes_back(release: None, component: str) -> None:
+    selector = f"app.kubernetes.io/component={component}"
+    kubectl("delete", "pod", "-l", selector, "--grace-period=0", "--force")
+    kubectl("wait", "--for=condition=Available", "deploy", "-l", selector, "--timeout=240s")
+    changes_go_through()
+
+
+def test_an_upgrade_and_its_rollback_carry_changes(release: None) -> None:
+    before = checksum()
+    changed = ("--set", "reader.podAnnotations.changed=yes")
+    helm("upgrade", "demo", CHART, "-f", VALUES, *changed, "--wait", "--timeout", "6m")
+    changes_go_through()
+    helm("rollback", "demo", "1", "--wait", "--timeout", "6m")
+    assert before == checksum()
+    changes_go_through()
+
+
+def checksum() -> str:
+    path = "{.spec.template.metadata.annotations.checksum/config}"
+    return kubectl("get", "deploy", "demo-tidegate-shop-reader", "-o", f"jsonpath={path}")
+
+
+def test_an_uninstall_asks_about_the_slots_and_then_drops_them(release: None) -> None:
+    refused = helm("uninstall", "demo", check=False)
+    assert "failed" in refused.lower()
+    assert "deployed" in helm("list", "-a") or "uninstalling" in helm("list", "-a")
+    helm("upgrade", "demo", CHART, "-f", VALUES, "--set", "uninstall.slots=drop", "--wait", "--timeout", "6m")
+    helm("uninstall", "demo", "--wait", "--timeout", "6m")
+    wait(lambda: psql(SLOTS) == "", 60.0, "the slots are gone", every_seconds=1.0)
