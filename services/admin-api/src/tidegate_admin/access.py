@@ -4,8 +4,10 @@ Invariant: whatever is opened here ends with `running`; a server that does not a
 and no other.
 """
 
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import redis
 import redis.asyncio
@@ -13,9 +15,10 @@ import redis.asyncio
 from tidegate.checkpoint.connect import connect_async
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TransientError
 from tidegate.observability import logs
 from tidegate_admin.config import AdminSettings
+from tidegate_admin.dead_letters.keeper import Keeper
 from tidegate_admin.events.stream import Tail
 from tidegate_admin.frames.raw import TopicReader
 from tidegate_admin.searches.service import Searches
@@ -29,6 +32,7 @@ _log = logs.get("access")
 class PipelineAccess:
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
+        self._letters: Keeper | None = None
         self.sessions = Sessions(config.source)
         self.raw = TopicReader(config, config.raw_topic.name)
         self.tail = Tail(TopicReader(config, config.raw_topic.name))
@@ -42,7 +46,22 @@ class PipelineAccess:
             self._redis = connect_async(self.config.redis)
         return self._redis
 
+    @property
+    def letters(self) -> Keeper:
+        if self._letters is None:
+            raise TransientError("the index is not open yet", code="INDEX_NOT_OPEN", remedy="Ask again in a moment.")
+        return self._letters
+
+    def start(self, folder: Path) -> None:
+        self._letters = Keeper(self.config, folder)
+        self._letters.start()
+
+    def has_sink(self, name: str) -> bool:
+        return any(sink.name == name for sink in self.config.sinks)
+
     async def close(self) -> None:
+        if self._letters is not None:
+            await self._letters.close()
         await self.searches.close()
         await self.tail.close()
         await self.tail.topic.close()
@@ -74,6 +93,11 @@ class Access:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            folder = self._settings.state
+            if folder is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-admin-")))
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for access in self._of.values():
                 stack.push_async_callback(access.close)
+                access.start(folder)
             yield

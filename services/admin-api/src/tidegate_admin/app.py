@@ -16,10 +16,12 @@ from tidegate_admin.access import Access
 from tidegate_admin.changes.endpoints import router as changes
 from tidegate_admin.config import AdminSettings
 from tidegate_admin.configuration.endpoints import router as configuration
+from tidegate_admin.dead_letters.endpoints import router as dead_letters
 from tidegate_admin.deps import Deps
 from tidegate_admin.events.endpoints import router as events
 from tidegate_admin.frames.endpoints import router as frames
 from tidegate_admin.health.endpoints import router as health
+from tidegate_admin.lanes.endpoints import router as lanes
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.endpoints import router as pipelines
 from tidegate_admin.pipelines.watch import Watch
@@ -34,19 +36,9 @@ from tidegate_admin.ui.endpoints import router as ui
 from tidegate_admin.where_is.endpoints import router as where_is
 
 ROUTERS = (
-    health,
-    pipelines,
-    configuration,
-    slots,
-    publications,
-    source,
-    frames,
-    events,
-    where_is,
-    searches,
-    changes,
-    ui,
-)
+    health, pipelines, lanes, configuration, slots, publications, source, frames, events, where_is, searches,
+    dead_letters, changes, ui,
+)  # fmt: skip
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

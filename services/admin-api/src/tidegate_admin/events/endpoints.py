@@ -68,6 +68,7 @@ async def _left(receive: Receive) -> None:
 @router.get(
     "",
     summary="Changes as they come, by server-sent events",
+    status_code=200,
     response_class=EventStream,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )

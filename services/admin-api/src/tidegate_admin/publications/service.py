@@ -1,7 +1,7 @@
 """Publications as the catalogue has them, and one table more or less in one.
 
-Invariant: a table that would make the application's own UPDATEs fail is not added unless that is said, and a table that
-the pipeline's configuration lists is not removed here: the reader would add it again, with a gap in between.
+Invariant: a table that would make the application's own UPDATEs fail is not added unless that is said. A publication
+that a reader keeps as its configuration says is not changed here: the reader would change it back, with a gap.
 """
 
 from http import HTTPStatus
@@ -87,21 +87,13 @@ async def add_table(session: Session, config: PipelineConfig, name: str, wanted:
 
 
 async def remove_table(session: Session, config: PipelineConfig, name: str, wanted: RemoveTable) -> PublicationChanged:
-    publication = await _find(session, config, name)
+    await _find(session, config, name)
     if wanted.confirm != f"{wanted.schema_name}.{wanted.table}":
         raise _refused(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "CONFIRM_MISMATCH",
             "confirm is not the table's name",
             "Type schema.table into confirm, exactly.",
-        )
-    listed = config.source.publication.tables if publication.is_managed else ()
-    if any(each.matches(wanted.schema_name, wanted.table) for each in listed):
-        raise _refused(
-            HTTPStatus.CONFLICT,
-            "TABLE_CONFIGURED",
-            "the pipeline's configuration lists this table, and its reader would add it again",
-            "Take it out of source.publication.tables first.",
         )
     await _alter(session, name, "DROP", wanted.schema_name, wanted.table)
     return PublicationChanged(publication=name, schema_name=wanted.schema_name, table=wanted.table, done="removed")
@@ -119,6 +111,13 @@ async def _find(session: Session, config: PipelineConfig, name: str) -> Publicat
     if found[0].all_tables:
         raise _refused(
             HTTPStatus.CONFLICT, "PUBLICATION_ALL", "it publishes all tables", "Nothing can be added or removed."
+        )
+    if found[0].is_managed:
+        raise _refused(
+            HTTPStatus.CONFLICT,
+            "PUBLICATION_MANAGED",
+            "the pipeline's reader keeps this publication as its configuration says",
+            "Change source.publication.tables, and restart the reader.",
         )
     return found[0]
 

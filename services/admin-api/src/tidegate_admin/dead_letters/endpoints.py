@@ -1,0 +1,195 @@
+"""/api/v1/pipelines/{name}/dead-letters: what could not be delivered, until somebody gives it up."""
+
+import asyncio
+import base64
+import json
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import JSONResponse
+
+from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.contracts.resolution import Outcome, decode_record
+from tidegate.errors import DecodeError
+from tidegate.lsn import format_lsn
+from tidegate_admin.dead_letters.index import Entry, Filter, Index, key_hash
+from tidegate_admin.dead_letters.schemas import (
+    LetterCount,
+    LetterCounts,
+    LetterDetails,
+    LetterList,
+    LetterModel,
+    Plain,
+    Purge,
+    Purged,
+    Replay,
+    Selection,
+)
+from tidegate_admin.deps import Asking, Of
+from tidegate_admin.errors import ApiError
+from tidegate_admin.frames.decoded import single_change
+from tidegate_admin.lanes.requests import not_served
+from tidegate_admin.once import DoneOnce
+from tidegate_admin.paging import Cursor, Limit, decode_cursor, encode_cursor
+from tidegate_admin.security.scopes import Caller, Scope, needs
+
+router = APIRouter(prefix="/api/v1/pipelines/{name}/dead-letters", tags=["dead-letters"])
+
+MOST_PURGED = 100_000
+_NEWEST = 2**62
+
+Letter = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+Time = Annotated[int | None, Query(ge=0, lt=2**62, description="Unix microseconds.")]
+
+
+@router.get("", summary="Open dead letters, newest first, without rows")
+@needs(Scope.READ)
+async def list_dead_letters(
+    of: Of,
+    caller: Asking,
+    lane: Plain | None = None,
+    code: Plain | None = None,
+    table: Annotated[Plain | None, Query(description="`schema.table`.")] = None,
+    key: Annotated[
+        str | None, Query(max_length=4096, description='JSON of its key, with table: {"id": "7"}. Scope data.')
+    ] = None,
+    since: Time = None,
+    until: Time = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> LetterList:
+    wanted = Filter(lane, code, table, _key(caller, table, key), since, until)
+    before = int(decode_cursor(cursor, int)[0]) if cursor else _NEWEST
+    found = await asyncio.to_thread(of.letters.index.page, wanted, before, limit + 1)
+    last = encode_cursor(found[limit - 1].offset) if len(found) > limit else None
+    items = [LetterModel(**_fields(entry)) for entry in found[:limit]]
+    return LetterList(items=items, next_cursor=last, is_complete=of.letters.is_complete)
+
+
+@router.get("/counts", summary="How many are open, by lane, code and table")
+@needs(Scope.READ)
+async def count_dead_letters(of: Of) -> LetterCounts:
+    index: Index = of.letters.index
+    rows = await asyncio.to_thread(index.counts)
+    items = [LetterCount(lane=lane, code=code, table=table, letters=letters) for lane, code, table, letters in rows]
+    total = await asyncio.to_thread(index.total)
+    return LetterCounts(total=total, items=items, is_complete=of.letters.is_complete)
+
+
+@router.get("/{letter}", summary="One dead letter with its row")
+@needs(Scope.DATA)
+async def get_dead_letter(of: Of, letter: Letter) -> LetterDetails:
+    entry = await asyncio.to_thread(of.letters.index.get, letter)
+    if entry is None:
+        raise _unknown()
+    records = await of.letters.topic.read(entry.offset, 1)
+    if not records or records[0].offset != entry.offset:
+        raise _unknown()
+    found = decode_record(records[0].value)
+    if not isinstance(found, DeadLetter):
+        raise _unknown()
+    return LetterDetails(
+        **_fields(entry),
+        attempts=found.attempts,
+        epoch=found.frame.epoch,
+        generation=found.generation,
+        change=_change(found),
+        payload=base64.b64encode(found.payload).decode(),
+    )
+
+
+@router.post("/purge", summary="Give dead letters up, for ever", response_model=Purged)
+@needs(Scope.DESTROY)
+async def purge_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Purge) -> JSONResponse:
+    async def action() -> Purged:
+        ids = await _selected(of.letters.index, wanted)
+        if wanted.dry_run or not ids:
+            return Purged(letters=len(ids), done=not wanted.dry_run)
+        if wanted.confirm != len(ids):
+            raise ApiError(
+                HTTPStatus.CONFLICT,
+                f"{len(ids)} dead letters are meant, and confirm says otherwise",
+                code="CONFIRM_MISMATCH",
+                remedy="Do a dry run, and say in confirm how many it named.",
+            )
+        await of.letters.resolve(Outcome.PURGED, ids, caller.name)
+        return Purged(letters=len(ids), done=True)
+
+    return await once.do(action)
+
+
+@router.post("/replay", summary="Have lanes deliver dead letters again", response_model=Purged)
+@needs(Scope.OPERATE)
+async def replay_dead_letters(_of: Of, _once: DoneOnce, _wanted: Replay) -> JSONResponse:
+    raise not_served("replay")
+
+
+async def _selected(index: Index, wanted: Selection) -> list[str]:
+    if wanted.ids is not None:
+        return await asyncio.to_thread(index.known, wanted.ids)
+    chosen = Filter(wanted.lane, wanted.code, wanted.table, until=wanted.until)
+    if chosen == Filter():
+        raise ApiError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "nothing says which dead letters are meant",
+            code="SELECTION_EMPTY",
+            remedy="Give ids, or a lane, a code, a table or a time.",
+        )
+    return await asyncio.to_thread(index.ids, chosen, MOST_PURGED)
+
+
+def _key(caller: Caller, table: str | None, key: str | None) -> bytes | None:
+    """A key is row data: asking whether there is one tells it."""
+    if key is None:
+        return None
+    if Scope.DATA not in caller.scopes:
+        raise ApiError(
+            HTTPStatus.FORBIDDEN, "this needs the scope data", code="SCOPE_MISSING", remedy="Filter without the key."
+        )
+    try:
+        parsed = json.loads(key)
+        if table is None or not isinstance(parsed, dict) or not parsed:
+            raise ValueError("not a key")
+        return key_hash(table, {str(name): None if value is None else str(value) for name, value in parsed.items()})
+    except (ValueError, RecursionError):
+        raise ApiError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "key is not a JSON object beside a table",
+            code="KEY_INVALID",
+            remedy='Give table=public.orders and key={"id": "7"}, values as PostgreSQL writes them.',
+        ) from None
+
+
+def _change(found: DeadLetter) -> dict[str, object] | None:
+    try:
+        change = single_change(found.payload, found.schema, found.position)
+    except DecodeError:
+        return None
+    return {name: value for name, value in change.to_json().items() if name not in ("xid", "commit_time", "lsn")}
+
+
+def _fields(entry: Entry) -> dict[str, object]:
+    return {
+        "id": entry.id,
+        "lane": entry.lane,
+        "code": entry.code,
+        "table": entry.channel,
+        "operation": entry.operation,
+        "commit_lsn": format_lsn(int(entry.commit_lsn, 16)),
+        "ordinal": entry.ordinal,
+        "time": entry.time,
+        "found": entry.found,
+        "message": entry.message,
+        "remedy": entry.remedy,
+        "frame_offset": entry.frame_offset,
+    }
+
+
+def _unknown() -> ApiError:
+    return ApiError(
+        HTTPStatus.NOT_FOUND,
+        "no dead letter with this id is open",
+        code="DEAD_LETTER_UNKNOWN",
+        remedy="It was resolved, or is not in the index yet: GET …/dead-letters lists those that are.",
+    )

@@ -1,0 +1,242 @@
+"""The index of a dead letter topic, on disk: what lists need, and where in the topic the rest is.
+
+Invariant: it says what the topic says up to `next_offset`, whatever dies when: records and the place they end at are
+written in one transaction. No payload and no key is in it, only a hash to find a key by.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.contracts.resolution import Resolution, decode_record
+from tidegate.errors import DecodeError
+from tidegate.observability import logs
+from tidegate_admin.frames.decoded import single_change
+from tidegate_admin.frames.raw import Record
+
+VERSION = 1
+_log = logs.get("dead_letters")
+
+_SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS place (version INTEGER, topic_id TEXT, next_offset INTEGER, unreadable INTEGER);
+CREATE TABLE IF NOT EXISTS letters (
+    offset INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, lane TEXT NOT NULL, code TEXT NOT NULL, channel TEXT NOT NULL,
+    operation TEXT NOT NULL, commit_lsn TEXT NOT NULL, ordinal INTEGER NOT NULL, time INTEGER NOT NULL,
+    found INTEGER NOT NULL, message TEXT NOT NULL, remedy TEXT NOT NULL, frame_offset INTEGER NOT NULL, key BLOB
+);
+CREATE INDEX IF NOT EXISTS by_lane ON letters (lane, offset);
+CREATE INDEX IF NOT EXISTS by_code ON letters (code, offset);
+CREATE INDEX IF NOT EXISTS by_lane_code ON letters (lane, code, offset);
+CREATE INDEX IF NOT EXISTS by_channel ON letters (channel, offset);
+CREATE INDEX IF NOT EXISTS by_key ON letters (key, offset);
+CREATE INDEX IF NOT EXISTS by_time ON letters (time);
+CREATE TABLE IF NOT EXISTS counts (
+    lane TEXT, code TEXT, channel TEXT, letters INTEGER NOT NULL, PRIMARY KEY (lane, code, channel)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    lane: str | None = None
+    code: str | None = None
+    table: str | None = None
+    key: bytes | None = None
+    since: int | None = None
+    until: int | None = None
+    """Unix microseconds."""
+
+    def where(self) -> tuple[str, list[Any]]:
+        wanted = {
+            "lane = ?": self.lane,
+            "code = ?": self.code,
+            "channel = ?": self.table,
+            "key = ?": self.key,
+            "time >= ?": self.since,
+            "time < ?": self.until,
+        }
+        given = {text: value for text, value in wanted.items() if value is not None}
+        return "".join(f" AND {text}" for text in given), list(given.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    offset: int
+    id: str
+    lane: str
+    code: str
+    channel: str
+    operation: str
+    commit_lsn: str
+    ordinal: int
+    time: int
+    found: int
+    message: str
+    remedy: str
+    frame_offset: int
+
+
+class Index:
+    """Calls block for as long as the disk does: they are made from threads, one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = Lock()
+        self._path = path
+        self._base = self._opened()
+
+    @property
+    def next_offset(self) -> int:
+        with self._lock:
+            return int(self._base.execute("SELECT next_offset FROM place").fetchone()[0])
+
+    def belongs_to(self, topic_id: str, end: int) -> bool:
+        with self._lock:
+            known, reached = self._base.execute("SELECT topic_id, next_offset FROM place").fetchone()
+        return bool(known == topic_id and reached <= end)
+
+    def begin_anew(self, topic_id: str) -> None:
+        with self._changing() as base:
+            for table in ("letters", "counts", "place"):
+                base.execute(f"DELETE FROM {table}")  # noqa: S608 - constants
+            base.execute("INSERT INTO place VALUES (?, ?, 0, 0)", [VERSION, topic_id])
+
+    def take(self, records: Iterable[Record]) -> None:
+        with self._changing() as base:
+            for record in records:
+                self._take_one(base, record)
+                base.execute("UPDATE place SET next_offset = ?", [record.offset + 1])
+
+    def page(self, wanted: Filter, before: int, limit: int) -> list[Entry]:
+        """Newest first."""
+        where, values = wanted.where()
+        query = f"SELECT {_COLUMNS} FROM letters WHERE offset < ?{where} ORDER BY offset DESC LIMIT ?"  # noqa: S608 - constants
+        with self._lock:
+            return [Entry(*row) for row in self._base.execute(query, [before, *values, limit])]
+
+    def get(self, identity: str) -> Entry | None:
+        with self._lock:
+            row = self._base.execute(f"SELECT {_COLUMNS} FROM letters WHERE id = ?", [identity]).fetchone()  # noqa: S608
+        return Entry(*row) if row else None
+
+    def counts(self) -> list[tuple[str, str, str, int]]:
+        with self._lock:
+            query = "SELECT lane, code, channel, letters FROM counts WHERE letters > 0 ORDER BY letters DESC LIMIT 1000"
+            return self._base.execute(query).fetchall()
+
+    def total(self) -> int:
+        with self._lock:
+            return int(self._base.execute("SELECT coalesce(sum(letters), 0) FROM counts").fetchone()[0])
+
+    def ids(self, wanted: Filter, limit: int) -> list[str]:
+        where, values = wanted.where()
+        query = f"SELECT id FROM letters WHERE offset >= 0{where} ORDER BY offset LIMIT ?"  # noqa: S608 - constants
+        with self._lock:
+            return [row[0] for row in self._base.execute(query, [*values, limit])]
+
+    def known(self, identities: Iterable[str]) -> list[str]:
+        with self._lock:
+            found = "SELECT 1 FROM letters WHERE id = ?"
+            return [each for each in dict.fromkeys(identities) if self._base.execute(found, [each]).fetchone()]
+
+    def close(self) -> None:
+        with self._lock:
+            self._base.close()
+
+    def _take_one(self, base: sqlite3.Connection, record: Record) -> None:
+        try:
+            found = decode_record(record.value)
+        except DecodeError as error:
+            _log.failure("dead_letter_unreadable", error, offset=record.offset)
+            base.execute("UPDATE place SET unreadable = unreadable + 1")
+            return
+        if isinstance(found, Resolution):
+            for identity in found.ids:
+                _forget(base, identity)
+        else:
+            _keep(base, record.offset, found)
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._base
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+            self._base.execute("COMMIT")
+
+    def _opened(self) -> sqlite3.Connection:
+        """A file of another version, or one that is no index, is built anew: the topic has everything."""
+        try:
+            return self._try_open()
+        except sqlite3.DatabaseError:
+            for path in self._path.parent.glob(f"{self._path.name}*"):
+                path.unlink()
+            return self._try_open()
+
+    def _try_open(self) -> sqlite3.Connection:
+        self._path.touch(mode=0o600)
+        base = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        try:
+            base.executescript(_SCHEMA)
+            row = base.execute("SELECT version FROM place").fetchone()
+            if row is None:
+                base.execute("INSERT INTO place VALUES (?, '', 0, 0)", [VERSION])
+            elif row[0] != VERSION:
+                raise sqlite3.DatabaseError("another version")
+        except sqlite3.Error:
+            base.close()
+            raise
+        return base
+
+
+def key_hash(table: str, key: Mapping[str, str | None]) -> bytes:
+    text = json.dumps([table, dict(sorted(key.items()))], separators=(",", ":"))
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _keep(base: sqlite3.Connection, offset: int, letter: DeadLetter) -> None:
+    """Found again, it is the same one: it stands where it was found last, and counts how often."""
+    before = base.execute("SELECT found FROM letters WHERE id = ?", [letter.id]).fetchone()
+    if before:
+        _forget(base, letter.id)
+    base.execute(
+        "INSERT INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            offset, letter.id, letter.lane, letter.code, letter.channel, letter.operation,
+            f"{letter.position.commit_lsn:016x}", letter.position.ordinal, letter.time,
+            before[0] + 1 if before else 1, letter.message, letter.remedy, letter.frame.offset, _key_of(letter),
+        ],
+    )  # fmt: skip
+    base.execute(
+        "INSERT INTO counts VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET letters = letters + 1",
+        [letter.lane, letter.code, letter.channel],
+    )
+
+
+def _forget(base: sqlite3.Connection, identity: str) -> None:
+    row = base.execute("DELETE FROM letters WHERE id = ? RETURNING lane, code, channel", [identity]).fetchone()
+    if row:
+        base.execute("UPDATE counts SET letters = letters - 1 WHERE lane = ? AND code = ? AND channel = ?", row)
+
+
+def _key_of(letter: DeadLetter) -> bytes | None:
+    try:
+        change = single_change(letter.payload, letter.schema, letter.position)
+    except DecodeError:
+        return None
+    row = change.row or change.old
+    if row is None or not change.key or len(change.tables) != 1:
+        return None
+    return key_hash(change.tables[0], {name: row.get(name) for name in change.key})

@@ -1,0 +1,79 @@
+"""What the API says of dead letters, and takes to resolve them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate.contracts.resolution import MOST_IDS
+
+LetterId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Plain = Annotated[str, Field(min_length=1, max_length=127, pattern=r"^[^\x00]+$")]
+
+
+class LetterModel(BaseModel):
+    id: str
+    lane: str
+    code: str = Field(description="Of the error.")
+    table: str = Field(description="`schema.table`; several with spaces between, of a truncate.")
+    operation: str
+    commit_lsn: str
+    ordinal: int
+    time: int = Field(description="Unix microseconds at which it was found last.")
+    found: int = Field(description="How often.")
+    message: str
+    remedy: str
+    frame_offset: int = Field(description="Of the frame in the raw topic that it came in.")
+
+
+class LetterList(BaseModel):
+    items: list[LetterModel]
+    next_cursor: str | None = None
+    is_complete: bool = Field(description="Whether the index has reached the topic's end.")
+
+
+class LetterDetails(LetterModel):
+    attempts: int
+    epoch: int
+    generation: str
+    change: dict[str, Any] | None = Field(None, description="Decoded; null: it cannot be, or was too large to keep.")
+    payload: str = Field(description="The change as PostgreSQL sent it, base64.")
+
+
+class LetterCount(BaseModel):
+    lane: str
+    code: str
+    table: str
+    letters: int
+
+
+class LetterCounts(BaseModel):
+    total: int
+    items: list[LetterCount] = Field(description="The largest first.")
+    is_complete: bool
+
+
+class Selection(BaseModel):
+    """By id, or by what all of them have in common."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    ids: list[LetterId] | None = Field(None, min_length=1, max_length=MOST_IDS)
+    lane: Plain | None = None
+    code: Plain | None = None
+    table: Plain | None = None
+    until: int | None = Field(None, ge=0, lt=2**62, description="Unix microseconds: those found before.")
+
+
+class Purge(Selection):
+    dry_run: bool = Field(False, description="Only say how many there are.")
+    confirm: int | None = Field(None, ge=0, le=2**31, description="How many, as the dry run said.")
+
+
+class Replay(Selection):
+    dry_run: bool = False
+    force: bool = Field(False, description="Deliver also where something newer of the same key has been delivered.")
+
+
+class Purged(BaseModel):
+    letters: int
+    done: bool

@@ -1,0 +1,66 @@
+"""The index says what the topic says, whatever is lost."""
+
+from pathlib import Path
+
+from kit.letters import make_letter
+
+from tidegate.contracts.resolution import Outcome, Resolution
+from tidegate_admin.dead_letters.index import Filter, Index
+from tidegate_admin.frames.raw import Record
+
+
+def records(*values: bytes, start: int = 0) -> list[Record]:
+    return [Record(start + at, 0, None, value) for at, value in enumerate(values)]
+
+
+def purged(*numbers: int) -> bytes:
+    return Resolution(Outcome.PURGED, tuple(make_letter(n).id for n in numbers), "me", 1).encode()
+
+
+def test_found_again_it_is_the_same_one(tmp_path: Path) -> None:
+    index = Index(tmp_path / "index")
+    index.take(records(make_letter(1).encode(), make_letter(1).encode()))
+    [entry] = index.page(Filter(), 99, 10)
+    assert (entry.found, entry.offset, index.total()) == (2, 1, 1)
+
+
+def test_a_resolution_counts_for_what_lies_before_it_only(tmp_path: Path) -> None:
+    index = Index(tmp_path / "index")
+    index.take(records(make_letter(1).encode(), make_letter(2).encode(), purged(1, 2), make_letter(2).encode()))
+    assert [entry.id for entry in index.page(Filter(), 99, 10)] == [make_letter(2).id]
+    assert index.counts() == [("events", "VALUE_NOT_UTF8", "public.orders", 1)]
+
+
+def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
+    first = Index(tmp_path / "index")
+    first.begin_anew("topic")
+    first.take(records(make_letter(1).encode()))
+    first.close()
+    second = Index(tmp_path / "index")
+    assert second.next_offset == 1
+    assert second.belongs_to("topic", end=1)
+    assert not second.belongs_to("another topic", end=1)
+    assert not second.belongs_to("topic", end=0)
+
+
+def test_a_file_that_is_no_index_is_built_anew(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes(b"SQLite format 3\0" + bytes(5000))
+    assert Index(path).total() == 0
+
+
+def test_no_row_and_no_key_stands_in_it(tmp_path: Path) -> None:
+    """Nor can others on the machine read it."""
+    path = tmp_path / "index"
+    index = Index(path)
+    index.take(records(make_letter(4711).encode()))
+    index.close()
+    assert b"secret of row" not in path.read_bytes()
+    assert b"4711" not in path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_bytes_that_are_no_dead_letter_stop_nothing(tmp_path: Path) -> None:
+    index = Index(tmp_path / "index")
+    index.take(records(b"junk", b'{"by":', b"", make_letter(1).encode()))
+    assert (index.total(), index.next_offset) == (1, 4)
