@@ -5,10 +5,11 @@
 --
 -- The role may replicate, log in, connect here and read the schema's tables; it owns nothing and creates nothing. The
 -- publication is made by the tables' owner: CREATE PUBLICATION shop FOR TABLE …; and is named in source.publication.
+-- Where a managed service keeps REPLICATION to itself, leave the word out and grant its role: GRANT rds_replication TO …
 -- SELECT is needed by snapshots and by `tidegate doctor` alone: streaming reads the WAL, not the tables.
 \set ON_ERROR_STOP on
 
-CREATE ROLE :"role" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT PASSWORD :'password'
+CREATE ROLE :"role" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password'
   CONNECTION LIMIT 10;
 
 SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role') \gexec
