@@ -39,6 +39,9 @@ _MAX_RECORD_BYTES = 16 * 2**20
 # A batch of one record: its header (61 bytes), the record's own fields, room to spare.
 _RECORD_OVERHEAD_BYTES = 256
 _DEAD_LETTER_RETENTION_MS = "-1"
+# The brokers finish a transaction behind the answer to its commit, and ask whoever begins the next one at once to come
+# again. With the default of 100 ms that is a tenth of all transactions of a busy lane; with 2 ms p90 was 16 ms, not 119.
+_RETRY_BACKOFF_MS = 2
 _FIRST_PARTITION = 0
 # For the client's queue to have room again. It holds a Kafka transaction, so that happens with very large frames only.
 _QUEUE_SECONDS = 0.1
@@ -215,6 +218,7 @@ class KafkaTopicsSink:
             "batch.size": self._options.batch_bytes - _RECORD_OVERHEAD_BYTES,
             "queue.buffering.max.messages": 200_000,
             "linger.ms": 1,
+            "retry.backoff.ms": _RETRY_BACKOFF_MS,
         }
 
     def _consumer_settings(self) -> dict[str, Any]:
