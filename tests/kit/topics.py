@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kit.wait import wait
 
 from tidegate.config.kafka import KafkaConfig
@@ -20,6 +20,14 @@ def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES
     new = NewTopic(name, 1, 1, config={"max.message.bytes": str(largest_bytes)})
     admin.create_topics([new])[name].result(30)
     return look_at(KafkaConfig(bootstrap=bootstrap), name).id
+
+
+def limit_records(bootstrap: str, topic: str, largest_bytes: int) -> None:
+    """Of a topic that is in use; the brokers obey at once."""
+    setting = ConfigEntry("max.message.bytes", str(largest_bytes), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[setting])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def append(bootstrap: str, topic: str, records: Iterable[bytes]) -> None:

@@ -1,0 +1,89 @@
+"""The topics that a sink writes to: created where they are missing, and how large a record each of them takes.
+
+All that a frame needs are asked for at once, before anything of it is written: a Kafka transaction must not grow old
+while a thousand topics are made one by one. What is known of a topic is kept for as long as the lane goes on.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.error import KafkaError
+
+from tidegate.errors import RecordError, StreamError
+from tidegate_processor.kafka_refusals import mapped, refused
+
+LARGEST_RECORD_BYTES = 16 * 2**20
+"""Of a topic that is created, and of a request; an existing topic's own limit is asked for."""
+RECORD_OVERHEAD_BYTES = 256
+"""A batch of one record: its header (61 bytes), the record's own fields, room to spare."""
+
+_LIMIT = "max.message.bytes"
+_CALL_SECONDS = 30.0
+_PING_SECONDS = 5.0
+
+
+class TargetTopics:
+    def __init__(
+        self, client_settings: Mapping[str, Any], *, partitions: int, replication_factor: int, batch_bytes: int
+    ) -> None:
+        self._client_settings = dict(client_settings)
+        self._partitions, self._replication_factor = partitions, replication_factor
+        self._batch_bytes = batch_bytes
+        self._limits: dict[str, int] = {}
+
+    def ping(self) -> None:
+        with mapped("reach the brokers"):
+            AdminClient(self._client_settings).list_topics(timeout=_PING_SECONDS)
+
+    def limits(self, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, int | RecordError]:
+        """The largest record that each takes, or why there can be no such topic."""
+        refusals: dict[str, RecordError] = {}
+        unknown = [topic for topic in topics if topic not in self._limits]
+        if unknown:
+            # Kept until the answers are there: a client that goes takes its requests with it.
+            admin = AdminClient(self._client_settings)
+            refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **settings})
+            self._ask(admin, [topic for topic in unknown if topic not in self._limits and topic not in refusals])
+        return {topic: refusals.get(topic) or self._limits[topic] for topic in topics}
+
+    def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
+        refusals = {}
+        new = [NewTopic(topic, self._partitions, self._replication_factor, config=dict(settings)) for topic in topics]
+        for topic, made in admin.create_topics(new).items():
+            try:
+                made.result(_CALL_SECONDS)
+                self._note(topic, int(settings[_LIMIT]))
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.TOPIC_EXCEPTION:
+                    refusals[topic] = _refusal(topic)
+                elif code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise refused(error.args[0], "create a topic") from error
+        return refusals
+
+    def _ask(self, admin: AdminClient, topics: Iterable[str]) -> None:
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not asked:
+            return
+        with mapped("read a topic's settings"):
+            for resource, answer in admin.describe_configs(asked, request_timeout=_CALL_SECONDS).items():
+                self._note(resource.name, int(answer.result()[_LIMIT].value))
+
+    def _note(self, topic: str, limit: int) -> None:
+        if limit < self._batch_bytes:
+            raise StreamError(
+                f"topic {topic} takes {limit} bytes at once, this sink sends {self._batch_bytes}",
+                code="TOPIC_LIMIT_TOO_LOW",
+                remedy="Raise the topic's max.message.bytes, or lower the sink's option batch_bytes.",
+            )
+        self._limits[topic] = min(limit, LARGEST_RECORD_BYTES) - RECORD_OVERHEAD_BYTES
+
+
+def _refusal(topic: str) -> RecordError:
+    return RecordError(
+        f"Kafka does not take a topic named {topic}: another one differs only in dots and underscores",
+        code="TOPIC_REFUSED",
+        remedy="Give the sink a template without dots between the names, then replay the dead letters.",
+    )
