@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate.errors import TidegateError
-from tidegate_admin.cli import output, token
+from tidegate_admin.cli import dlq, look, output, publication, slot, token
 from tidegate_admin.cli.options import URL, Json, TokenOption, Url
 
 app = typer.Typer(
@@ -22,6 +22,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(look.pipelines, name="pipelines")
+app.add_typer(look.lane, name="lane")
+app.add_typer(slot.app, name="slot")
+app.add_typer(publication.app, name="publication")
+app.add_typer(publication.source, name="source")
+app.add_typer(dlq.app, name="dlq")
+app.add_typer(look.frames, name="frames")
+app.command(name="where-is")(look.where_is)
+app.command(name="events")(look.events)
 app.add_typer(token.app, name="token")
 
 State = Annotated[

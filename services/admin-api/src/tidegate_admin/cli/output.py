@@ -29,6 +29,12 @@ def json(document: object) -> None:
     sys.stdout.write(jsonlib.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+def json_line(document: object) -> None:
+    """One a line, for what does not end."""
+    sys.stdout.write(jsonlib.dumps(document, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
 def failure(error: TidegateError) -> None:
     """What, why, what to do next."""
     console = progress()

@@ -1,0 +1,108 @@
+"""`tidegate dlq`: dead letters, until somebody gives them up."""
+
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.errors import ConfigError
+from tidegate_admin.cli import output
+from tidegate_admin.cli.context import Limit, asking, group, show, show_list
+from tidegate_admin.cli.options import Json, Yes, confirmed
+
+app = group("Dead letters: find them, look at one, give them up.")
+
+Lane = Annotated[str | None, typer.Option(help="Of this lane only.")]
+Code = Annotated[str | None, typer.Option(help="Of this error only.")]
+Table = Annotated[str | None, typer.Option(help="Of this table only: schema.table.")]
+Id = Annotated[str, typer.Argument(metavar="ID")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…")]
+
+
+@app.command("list")
+def list_letters(
+    context: typer.Context,
+    lane: Lane = None,
+    code: Code = None,
+    table: Table = None,
+    key: Annotated[str | None, typer.Option(help='Of this row only: {"id": "7"}, with --table.')] = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List dead letters, newest first."""
+    asked = asking(context)
+    items = asked.client.pages(f"{asked.path}/dead-letters", limit, lane=lane, code=code, table=table, key=key)
+    show_list(items, ("id", "lane", "code", "table", "operation", "commit_lsn", "found"), as_json=json)
+
+
+@app.command()
+def counts(context: typer.Context, json: Json = False) -> None:
+    """Count them by lane, error and table."""
+    asked = asking(context)
+    show_list(
+        asked.client.get(f"{asked.path}/dead-letters/counts")["items"],
+        ("lane", "code", "table", "letters"),
+        as_json=json,
+    )
+
+
+@app.command("show")
+def show_letter(
+    context: typer.Context, identity: Annotated[str, typer.Argument(metavar="ID")], json: Json = False
+) -> None:
+    """Show one with its row. Takes the scope data."""
+    asked = asking(context)
+    show(asked.client.get(f"{asked.path}/dead-letters/{identity}"), as_json=json)
+
+
+@app.command()
+def purge(
+    context: typer.Context,
+    ids: Ids = None,
+    lane: Lane = None,
+    code: Code = None,
+    table: Table = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many there are.")] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Give dead letters up, for ever. Takes the scope destroy."""
+    asked, chosen = asking(context), _chosen(ids, lane, code, table)
+    path = f"{asked.path}/dead-letters/purge"
+    answer = asked.client.post(path, chosen | {"dry_run": True})
+    if not dry_run:
+        count = answer["letters"]
+        confirmed(f"Give up {count} dead letters for ever", yes=yes, word=str(count))
+        with output.progress().status(f"giving up {count} dead letters"):
+            answer = asked.client.post(path, chosen | {"confirm": count})
+    show(answer, as_json=json)
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    ids: Ids = None,
+    lane: Lane = None,
+    code: Code = None,
+    table: Table = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also where something newer has been delivered.")] = False,
+    json: Json = False,
+) -> None:
+    """Have their lanes deliver them again."""
+    asked = asking(context)
+    body = _chosen(ids, lane, code, table) | {"dry_run": dry_run, "force": force}
+    show(asked.client.post(f"{asked.path}/dead-letters/replay", body), as_json=json)
+
+
+def _chosen(ids: list[str] | None, lane: str | None, code: str | None, table: str | None) -> dict[str, Any]:
+    given = {"lane": lane, "code": code, "table": table}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if ids:
+        chosen["ids"] = ids
+    if not chosen:
+        raise ConfigError(
+            "nothing says which dead letters are meant",
+            code="SELECTION_EMPTY",
+            remedy="Give ids, or --lane and the like.",
+        )
+    return chosen

@@ -1,0 +1,116 @@
+"""The command against a running service: what it prints, what it asks before, and how it exits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kit.admin_process import AdminPlace
+from kit.frames import RawLog, row
+from kit.letters import make_letter
+from kit.topics import append, make_topic
+from kit.wait import wait
+
+from tidegate_admin.security.scopes import Scope
+
+
+@pytest.fixture(scope="module")
+def token(place: AdminPlace) -> str:
+    place.client()
+    return place.token()
+
+
+@pytest.fixture(scope="module")
+def filled(place: AdminPlace) -> AdminPlace:
+    log = RawLog()
+    log.epoch()
+    for number in range(3):
+        log.transaction(row(number, "[red]\x1b[2Jnote"))
+    append(place.bootstrap, place.config.raw_topic.name, log.frames)
+    make_topic(place.bootstrap, f"tidegate.{place.config.pipeline}.dlq")
+    append(place.bootstrap, f"tidegate.{place.config.pipeline}.dlq", [make_letter(1).encode()])
+    return place
+
+
+def run(place: AdminPlace, token: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "TIDEGATE_URL": place.url, "TIDEGATE_TOKEN": token}
+    command = [str(Path(sys.executable).with_name("tidegate")), *arguments]
+    return subprocess.run(
+        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_lists_are_tables_and_json(place: AdminPlace, token: str) -> None:
+    table = run(place, token, "publication", "list")
+    listed = run(place, token, "publication", "list", "--json")
+    assert (table.returncode, listed.returncode) == (0, 0)
+    assert "NAME" in table.stdout
+    assert {each["name"] for each in json.loads(listed.stdout)["items"]} == {"everything", "mine"}
+    assert run(place, token, "source", "columns", "public.orders").stdout.count("\n") >= 5
+
+
+def test_what_destroys_asks_first_and_a_script_says_yes(place: AdminPlace, token: str) -> None:
+    own = place.config.source.slot.name
+    assert run(place, token, "slot", "create").returncode == 0
+    unasked = run(place, token, "slot", "drop", own)
+    dropped = run(place, token, "slot", "drop", own, "--yes", "--json")
+    again = run(place, token, "slot", "drop", own, "--yes")
+    assert (unasked.returncode, "--yes" in unasked.stderr) == (2, True)
+    assert json.loads(dropped.stdout)["done"] == "dropped"
+    assert (again.returncode, "SLOT_UNKNOWN" in again.stderr) == (2, True)
+
+
+def test_a_weaker_token_is_told_what_it_lacks(place: AdminPlace, token: str) -> None:
+    weak = place.token(Scope.READ)
+    refused = wait(lambda: _refused(place, weak), 10, "the token is known")
+    assert refused.returncode == 2
+    assert "destroy" in refused.stderr
+
+
+def _refused(place: AdminPlace, token: str) -> subprocess.CompletedProcess[str] | None:
+    done = run(place, token, "slot", "drop", "tidegate_x", "--yes")
+    return done if "SCOPE_MISSING" in done.stderr else None
+
+
+def test_frames_and_events_are_shown_and_cannot_write_to_the_terminal(filled: AdminPlace, token: str) -> None:
+    frame = run(filled, token, "frames", "show", "1")
+    events = run(filled, token, "events", "--after", "0.-1", "--count", "2", "--json")
+    assert (frame.returncode, events.returncode) == (0, 0)
+    assert "\x1b" not in frame.stdout
+    assert "[red]" in frame.stdout
+    assert [json.loads(line)["row"]["id"] for line in events.stdout.splitlines()] == ["0", "1"]
+
+
+def test_where_is_by_lsn_and_by_key(filled: AdminPlace, token: str) -> None:
+    found = run(filled, token, "where-is", "--table", "public.orders", "--key", '{"id": "2"}', "--json")
+    assert found.returncode == 0, found.stderr
+    assert [each["offset"] for each in json.loads(found.stdout)["matches"]] == [3]
+    ahead = run(filled, token, "where-is", "FFFFFFF/0")
+    assert ahead.stdout.startswith("unwritten")
+    assert run(filled, token, "where-is").returncode == 2
+
+
+def test_dead_letters_are_found_and_given_up(filled: AdminPlace, token: str) -> None:
+    wait(lambda: "events" in run(filled, token, "dlq", "counts").stdout, 20, "it is in the index")
+    dry = run(filled, token, "dlq", "purge", "--lane", "events", "--dry-run", "--json")
+    unasked = run(filled, token, "dlq", "purge", "--lane", "events")
+    done = run(filled, token, "dlq", "purge", "--lane", "events", "--yes", "--json")
+    assert json.loads(dry.stdout) == {"letters": 1, "done": False}
+    assert unasked.returncode == 2
+    assert json.loads(done.stdout) == {"letters": 1, "done": True}
+    refused = run(filled, token, "dlq", "replay", make_letter(1).id)
+    assert (refused.returncode, "LANE_REQUEST_NOT_SERVED" in refused.stderr) == (1, True)
+
+
+def test_tokens_are_made_listed_and_revoked(tmp_path: Path, place: AdminPlace) -> None:
+    file = str(tmp_path / "tokens.json")
+    made = json.loads(run(place, "", "token", "create", "ci", "--scope", "operate", "--file", file, "--json").stdout)
+    listed = run(place, "", "token", "list", "--file", file, "--json")
+    revoked = run(place, "", "token", "revoke", made["id"], "--file", file, "--yes")
+    again = run(place, "", "token", "revoke", made["id"], "--file", file, "--yes")
+    assert made["token"].startswith(f"tg_{made['id']}_")
+    assert made["token"] not in listed.stdout
+    assert json.loads(listed.stdout)["items"][0]["scopes"] == ["operate"]
+    assert (revoked.returncode, again.returncode) == (0, 2)
