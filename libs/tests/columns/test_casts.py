@@ -1,9 +1,7 @@
 """Casts against the plain reference: the same value, or null and beyond, for any text under any type."""
 
-import math
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kit.made_frames import TEXTS
 from kit.plain_casts import BEYOND, plain_cast
+from kit.typed_values import plain, same
 
 from tidegate.columns.cast_nested import cast_text
 from tidegate.columns.casts import Arrays, Cast, cast_of, exact_float
@@ -60,40 +59,6 @@ CASTS = [
     *(cast_of(oid, -1, TYPES, arrays) for oid in SCALARS + NESTED + RANGES for arrays in Arrays),
     *(cast_of(oid, typmod, {}) for oid in (NUMERIC, NUMERICS) for typmod in TYPMODS),
 ]
-
-
-def plain(values: pa.Array) -> list[Any]:
-    """As `to_pylist`, but with times as the numbers that they are."""
-    kind = values.type
-    if pa.types.is_interval(kind):
-        return [None if value is None else tuple(value) for value in values.to_pylist()]
-    if pa.types.is_struct(kind):
-        fields = [plain(values.field(at)) for at in range(kind.num_fields)]
-        names = [field.name for field in kind]
-        rows = zip(*fields, strict=True)
-        return [
-            dict(zip(names, row, strict=True)) if valid else None
-            for row, valid in zip(rows, values.is_valid().to_pylist(), strict=True)
-        ]
-    if pa.types.is_large_list(kind):
-        items, offsets = plain(values.values), values.offsets.to_pylist()
-        valid = values.is_valid().to_pylist()
-        return [items[offsets[at] : offsets[at + 1]] if valid[at] else None for at in range(len(values))]
-    if pa.types.is_temporal(kind):
-        return list(values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist())
-    return list(values.to_pylist())
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return (math.isnan(one) and math.isnan(other)) or (
-            one == other and math.copysign(1, one) == math.copysign(1, other)
-        )
-    return type(one) is type(other) and one == other
 
 
 def check(texts: list[bytes | None], cast: Cast) -> None:

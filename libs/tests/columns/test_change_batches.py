@@ -137,3 +137,8 @@ def test_a_value_of_binary_form_refuses_its_row_alone() -> None:
 
     assert batch.rows.column("new.id").to_pylist() == [b"2"]
     assert [(each.error.code, each.ordinal) for each in batch.rejected] == [("VALUE_BINARY", 0)]
+
+
+def test_a_frame_that_describes_nothing_has_no_rows() -> None:
+    """As an empty transaction of an old server."""
+    assert DECODER.decode(frame_of([], [Begin(Lsn(9), 5, 7), Commit(Lsn(9), Lsn(9), 5)])) == ()

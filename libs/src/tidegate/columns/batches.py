@@ -18,6 +18,7 @@ Offsets have 64 bits, so that no batch can overflow them. The rows of a batch st
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -103,10 +104,9 @@ class FrameDecoder:
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, section.topics)
         relations = len(section.ids)
-        by_relation = np.repeat(np.arange(relations, dtype=np.int64), layout.OPERATIONS).reshape(relations, -1)
         order = np.empty(len(changes.rows), np.int64)
         ends = np.zeros(relations + 1, np.int64)
-        arrange(changes.rows, by_relation, ends, order)
+        arrange(changes.rows, _by_relation(relations), ends, order)
         return tuple(self._batches(changes, order, ends.tolist()))
 
     def _batches(self, changes: Changes, order: np.ndarray, ends: list[int]) -> Iterator[ChangeBatch]:
@@ -149,6 +149,12 @@ class FrameDecoder:
             schema = pa.schema([*HEAD, *(pa.field(name, _TEXT) for name in names)])
             found = self._layouts[shape] = BatchLayout(schema)
         return found
+
+
+@lru_cache(maxsize=256)
+def _by_relation(relations: int) -> np.ndarray:
+    """A topic a relation, whatever the operation."""
+    return np.repeat(np.arange(relations, dtype=np.int64), layout.OPERATIONS).reshape(relations, layout.OPERATIONS)
 
 
 def _mask(rows: int, bits: np.ndarray) -> pa.Array:

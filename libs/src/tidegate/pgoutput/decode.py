@@ -150,7 +150,7 @@ def _truncate(cursor: Cursor, xid: int | None) -> Truncate:
     number = cursor.i32()
     options = _flags(cursor, CASCADE | RESTART_IDENTITY)
     number = cursor.count(4, number, "relations")
-    return Truncate(tuple(cursor.u32() for _ in range(number)), options, xid)
+    return Truncate(struct.unpack(f">{number}I", cursor.take(4 * number)), options, xid)
 
 
 def _logical_message(cursor: Cursor, xid: int | None) -> LogicalMessage:
