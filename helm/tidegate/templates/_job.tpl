@@ -12,7 +12,7 @@ spec:
   securityContext:
     {{- include "tidegate.podSecurity" .root | nindent 4 }}
   containers:
-    - name: {{ .script }}
+    - name: {{ .script | replace "_" "-" }}
       image: {{ include "tidegate.image" (dict "image" .root.Values.admin.image "root" .root) }}
       imagePullPolicy: {{ .root.Values.imagePullPolicy }}
       # The script and the configurations stand here: a hook may outlive every ConfigMap of the release.
