@@ -69,12 +69,23 @@ def test_the_tail_is_the_last_valid_frame(headers: list[FrameHeader], last: tupl
 
 
 def test_a_window_may_begin_in_the_middle_of_an_epoch() -> None:
-    old = [(50 + seq, header(1, seq, epoch_offset=7)) for seq in range(40, 43)]
-    late_then_new = [(93, header(1, 43, epoch_offset=7)), (94, header(2, 9, epoch_offset=48))]
+    old = [(7 + seq, header(1, seq, epoch_offset=7)) for seq in range(83, 86)]
+    late_then_new = [(93, header(1, 86, epoch_offset=7)), (94, header(2, 46, epoch_offset=48))]
     assert find_tail(old, window_start=90) is not None
     tail = find_tail(old + late_then_new, window_start=90)
     assert tail is not None
-    assert (tail.number, tail.last_seq, tail.epoch_offset) == (2, 9, 48)
+    assert (tail.number, tail.last_seq, tail.epoch_offset) == (2, 46, 48)
+
+
+def test_a_hole_before_the_window_shows_in_the_offsets() -> None:
+    """Trimmed to what stands behind it, an epoch looks whole; what it lacks was acknowledged to nobody."""
+    behind = [(90 + n, header(1, 84 + n, epoch_offset=7)) for n in range(3)]
+    before = [(89, header(0, 88, epoch_offset=1))]
+    assert find_tail(behind, window_start=90) is None
+    assert find_tail(before + behind, window_start=89) is None
+    tail = find_tail([*before, *behind, (93, begins(2))], window_start=89)
+    assert tail is not None
+    assert tail.number == 2
 
 
 def test_an_empty_topic_has_no_tail() -> None:

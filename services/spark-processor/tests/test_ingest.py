@@ -233,15 +233,15 @@ def test_a_whole_frame_between_parts_is_not_what_a_reader_writes() -> None:
 
 
 def test_a_void_frame_at_the_trimmed_beginning_holds_nobody_up() -> None:
-    """The epoch frame that voids it was trimmed away with what stood before it."""
+    """The epoch frame that voids it was trimmed away with what stood before it; the writer it disturbed has gone."""
     old, new = RawLog(), RawLog()
     old.epoch(1)
-    old.transaction(row(1))
-    log = [b"", b"", new.epoch(2)]
-    new._epoch_offset = 2
-    log += [old.transaction(row(9)), new.transaction(row(1)), new.transaction(row(2))]
+    late = old.transaction(row(9))
+    new.epoch(3)
+    new._epoch_offset = 5
+    log = [late, new.frames[0], new.transaction(row(1)), new.transaction(row(2))]
 
-    assert taken(Ingest(None, "topic", lambda: "topic"), log[3:], start=3) == [3, 4, 5]
+    assert taken(Ingest(None, "topic", lambda: "topic"), log, start=4) == [5, 6, 7]
 
 
 def test_a_lane_without_a_past_does_not_believe_an_epoch_it_should_have_seen_begin() -> None:

@@ -87,15 +87,33 @@ def test_a_lane_that_retention_overtook_waits_and_is_fed_again() -> None:
 
 
 def test_a_lane_whose_place_was_trimmed_goes_on_where_the_log_reaches_back_to_it() -> None:
-    """Only what it had already is gone: the first frame left begins where the lane stands."""
-    log, sink = three_transactions()
-    log.frames.insert(2, log.frames[1])  # offsets only
-    sink.cursor = replace(sink.cursor, next_offset=1) if sink.cursor else None
-    late = deliver(sink, raw=trimmed(log, 2))
+    """Only what had no rows is gone: the first frame left stands where the lane does."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    feed(deliver(sink), log)
+    log.tick()
+    log.tick()
+    log.transaction(row(2))
 
+    feed(deliver(sink, raw=trimmed(log, 3)), log, start=3)
+
+    assert notes(sink) == [1, 2]
+
+
+def test_a_hole_that_was_trimmed_away_still_voids_what_stands_behind_it() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    feed(deliver(sink), log)
+    log.transaction(row(1))
+    log.frames.pop()  # lost on its way
+    log.tick()
+    log.tick()
+
+    late = deliver(sink, raw=trimmed(log, 2), lineage=lineage(log, 0x9000))
     feed(late, log, start=2)
 
-    assert notes(sink) == [1, 2, 3]
+    assert "frames are missing" in late.waits_for
 
 
 def test_a_best_effort_lane_that_retention_overtook_is_lost() -> None:
@@ -121,7 +139,7 @@ def test_a_re_feed_above_what_a_waiting_lane_has_is_a_gap() -> None:
 
 
 def lineage(log: RawLog, kept_from: int) -> Lineage:
-    return Lineage(log.generation, 1, "topic", Lsn(kept_from))
+    return Lineage(log.generation, 1, "topic", Lsn(kept_from), ("events",))
 
 
 @pytest.mark.parametrize("config", [SINK, BEST_EFFORT, FROM_NOW], ids=["required", "best effort", "from now"])

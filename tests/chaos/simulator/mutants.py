@@ -115,7 +115,7 @@ def _missing_ack_ignored() -> list[_Patch]:
 def _no_generation_check() -> list[_Patch]:
     new = tidegate_reader.resume._generation
 
-    def any_generation(source: Any, log: Any, born: Any) -> Any:
+    def any_generation(source: Any, log: Any, lineage: Any, born: Any) -> Any:
         return log.tail.generation if log.tail else new(source, bytes(16))
 
     return [

@@ -54,6 +54,8 @@ class Oracle:
         self.is_forked = False
         self.moved_floor = Lsn(0)
         """confirmed_flush was moved here by somebody else."""
+        self.excused_below = Lsn(0)
+        """Somebody else moved the slot here while nobody was left to know where it had been."""
         self.confirms = 0
         self._changes: dict[Position, tuple[Committed, Change]] = {}
         self._ends: dict[Position, Lsn] = {}
@@ -197,6 +199,8 @@ class Oracle:
 
     def _is_done(self, lane: LaneLedger, entry: Committed) -> bool:
         if lane.suffix_from is not None and entry.position(0) < lane.suffix_from:
+            return True
+        if entry.commit_lsn < self.excused_below:
             return True
         return all(position in lane.have for position in self._positions(entry))
 

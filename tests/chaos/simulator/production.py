@@ -90,6 +90,8 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         found = read_lineage(redis, pipeline)
         if found is None and world.has_begun and not world.topic.available():
             world.lineage_is_gone = True
+            if world.slot_was_tampered and world.server.slot is not None:
+                world.oracle.excused_below = world.server.slot.confirmed
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:

@@ -20,7 +20,7 @@ from chaos.simulator.production import configuration
 from chaos.simulator.reader import ReaderProcess
 from chaos.simulator.workload import Workload
 
-from tidegate.contracts.cursor import decode_cursor
+from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError
 from tidegate.lsn import Lsn
@@ -217,6 +217,11 @@ class World:
             return
         if error.code == "GAP_LOST" and self._is_forgotten():
             return
+        if error.code == "RAW_TOPIC_TRIMMED" and not lane.config.required and lane.server.cursor:
+            # That nothing was between its place and the beginning is more than anybody can prove.
+            if self._is_there(decode_cursor(lane.server.cursor)):
+                raise Violation("I7", "lane LOST though its place is there", lane.name)
+            return
         if not self.oracle.is_lost(lane.ledger, self.server.slot, self.topic):
             raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
 
@@ -233,11 +238,14 @@ class World:
         slot = self.server.slot
         for lane in self.lanes:
             cursor = decode_cursor(lane.server.cursor) if lane.server.cursor else None
-            if cursor and slot and self.redis.has_forgotten and lane.config.required:
-                is_there = cursor.topic_id == self.topic.id and cursor.next_offset >= self.topic.beginning
-                if cursor.safe_lsn < slot.confirmed and not is_there:
+            if slot and self.redis.has_forgotten and lane.config.required:
+                known = cursor.safe_lsn if cursor else Lsn(0)
+                if known < slot.confirmed and not self._is_there(cursor):
                     return True
         return False
+
+    def _is_there(self, cursor: Cursor | None) -> bool:
+        return bool(cursor and cursor.topic_id == self.topic.id and cursor.next_offset >= self.topic.beginning)
 
     def _reader(self) -> ReaderProcess | None:
         own = self.readers[-1] if self.readers and not self.readers[-1].is_zombie else None

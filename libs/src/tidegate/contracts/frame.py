@@ -88,6 +88,11 @@ class FrameHeader:
     """0 of 0 for a whole frame; else 1..parts of one message larger than the frame limit."""
     open_transaction: OpenTransaction | None = None
 
+    def is_in_step(self, offset: int) -> bool:
+        """At this raw offset, no frame of its epoch is missing before it, for all one can tell without having seen
+        them: a writer is alone and numbers without a gap, so a hole leaves its offsets behind its seqs."""
+        return offset - self.epoch_offset == self.seq
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:

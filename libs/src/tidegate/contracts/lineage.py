@@ -22,6 +22,8 @@ class Lineage:
     kept_from: Lsn
     """confirmed_flush_lsn when the epoch began: a sink that had acked nothing by then is owed all that commits from
     here on."""
+    required: tuple[str, ...]
+    """The sinks that the gate has counted on since."""
 
     def encode(self) -> bytes:
         return seal(
@@ -30,6 +32,7 @@ class Lineage:
                 "epoch": self.epoch,
                 "topic_id": self.topic_id,
                 "kept_from": encode_fixed_lsn(self.kept_from),
+                "required": list(self.required),
             }
         )
 
@@ -43,10 +46,17 @@ def decode_lineage(value: bytes) -> Lineage:
             | {
                 "generation": _generation(document["generation"]),
                 "kept_from": decode_fixed_lsn(document["kept_from"]),
+                "required": _names(document["required"]),
             },
         )
     except (KeyError, ValueError):
         raise DecodeError("this lineage lacks what a lineage must say", code="LINEAGE_MALFORMED") from None
+
+
+def _names(members: object) -> tuple[str, ...]:
+    if not isinstance(members, list) or not all(isinstance(name, str) for name in members):
+        raise ValueError("not a list of names")
+    return tuple(members)
 
 
 def _generation(members: object) -> Generation:

@@ -100,7 +100,11 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     confirmed = await _confirmed(side, config.source.slot.name)
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
     decide = partial(plan, slot_start, required=config.required_sinks, log=log, topic_id=checked.topic_id)
-    decided, acks = await _decided(config, generation, partial(decide, lineage=lineage), acks)
+    try:
+        decided, acks = await _decided(config, generation, partial(decide, lineage=lineage), acks)
+    except StreamError:
+        await _check_topic_id(config, checked)
+        raise
     record = EpochRecord(
         mode=decided.mode,
         start_lsn=slot_start.lsn,
@@ -112,14 +116,14 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
         software=f"tidegate-reader {version('tidegate-reader')}",
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
-    lineage = Lineage(generation, decided.number, checked.topic_id, confirmed)
+    lineage = Lineage(generation, decided.number, checked.topic_id, confirmed, tuple(config.required_sinks))
     await _say(config, lineage)
     producer = await _begin_epoch(config, stamp, decided, record)
-    if await current_topic_id(config) != checked.topic_id:
+    try:
+        await _check_topic_id(config, checked)
+    except TransientError:
         await close_producer(producer)
-        raise TransientError(
-            "the raw topic was made again while the epoch began", code="EPOCH_RACE", remedy="The reader starts again."
-        )
+        raise
     return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
 
 
@@ -141,6 +145,14 @@ async def _decided(
 async def pause(seconds: float) -> None:
     """Nobody tells when a lane republishes."""
     await asyncio.sleep(seconds)
+
+
+async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:
+    """The id was looked at before the log was read; what was decided counts only if the log is that topic's."""
+    if await current_topic_id(config) != checked.topic_id:
+        raise TransientError(
+            "the raw topic was made again while the epoch began", code="EPOCH_RACE", remedy="The reader starts again."
+        )
 
 
 async def current_topic_id(config: PipelineConfig) -> str:

@@ -54,7 +54,7 @@ async def run(around: Surroundings) -> None:
         raw_look = RawLook(around.config)
         resources.push_async_callback(raw_look.close)
         await raw_look.open()
-        await _announce(around, opened)
+        _announce(around, opened)
         await _flow(around, opened, side, stream, raw_look)
 
 
@@ -132,7 +132,7 @@ async def _say_goodbye(stream: ReplicationStream, feedback: Feedback) -> None:
             await stream.end()
 
 
-async def _announce(around: Surroundings, opened: Run) -> None:
+def _announce(around: Surroundings, opened: Run) -> None:
     stamp, plan, progress = opened.stamp, opened.plan, around.progress
     progress.generation, progress.epoch, progress.state = stamp.generation.id, stamp.number, State.RUNNING
     progress.raw_offset, progress.produced_lsn = stamp.offset, plan.safe_lsn
@@ -149,4 +149,3 @@ async def _announce(around: Surroundings, opened: Run) -> None:
         confirmed=format_lsn(opened.confirmed),
     )
     around.reporter.lineage = opened.lineage
-    await around.reporter.report()

@@ -7,7 +7,7 @@
 | empty | slot just created | continue from the slot's first LSN |
 | empty | slot existed, no ack below where the server starts | re-feed, in the generation before (lineage) |
 | empty | an ack below where the server starts | LOST |
-| never written, by its lineage | the slot has moved since | LOST: somebody else moved it, or made it anew |
+| empty | no ack of a sink that the gate counts on, and the slot has moved | LOST: somebody else moved it |
 | of another generation | | LOST |
 | ahead of the server's WAL | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
@@ -112,11 +112,9 @@ def plan(
     # A sink without an ack joins from where the server starts: the gate has never counted on it.
     behind = [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
     if tail is None:
-        never_written = lineage is not None and lineage.topic_id == topic_id and log.end == 0
-        if lineage is not None and never_written and slot.lsn > lineage.kept_from:
-            behind = behind or ["the raw topic"]  # nobody has read what somebody else confirmed
-        if behind:
-            raise _lost(behind, slot.lsn)
+        lost = behind + _overrun(slot, acks, required, lineage)
+        if lost:
+            raise _lost(lost, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
         # Where nobody remembers the numbers: a topic has never had more epochs than records.
         number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
@@ -136,6 +134,13 @@ def plan(
     if lost:
         raise _lost(lost, slot.lsn)
     return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING)
+
+
+def _overrun(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], lineage: Lineage | None) -> list[str]:
+    """Sinks that have acked nothing since the gate counts on them, and yet the slot has moved: we did not do it."""
+    if lineage is None or slot.lsn <= lineage.kept_from:
+        return []
+    return [sink for sink in required if sink in lineage.required and sink not in acks]
 
 
 def uncovered(

@@ -7,7 +7,8 @@
 | newest epoch, seq = last + 1 | | valid |
 | newest epoch, any other seq | | void, and so is all that follows of that epoch |
 | older epoch | behind the newest's epoch frame | void |
-| newer epoch, its epoch frame before the window | | valid: it is the newest now |
+| newer epoch, its epoch frame before the window | in step | valid: it is the newest now |
+| newer epoch, its epoch frame before the window | not in step | there is a hole before the window: all of it is void |
 
 Invariant: what is void here is void for every reader of the log, so nothing void is ever counted as delivered.
 """
@@ -34,26 +35,30 @@ class Tail:
 
 
 def find_tail(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) -> Tail | None:
-    """`records` are the frames from `window_start` to the end, with their offsets."""
-    tail: Tail | None = None
-    has_hole = False
+    """`records` are the frames from `window_start` to the end, with their offsets. None if nothing of the newest epoch
+    is known to be valid."""
+    newest: Tail | None = None
+    last_valid: Tail | None = None
     for offset, header in records:
-        if _begins_newest(tail, header, window_start):
-            tail, has_hole = _tail_at(offset, header), False
-        elif tail is not None and _belongs_to(tail, header):
-            has_hole = has_hole or header.seq != tail.last_seq + 1
-            tail = tail if has_hole else _tail_at(offset, header)
-    return tail
+        if _begins_newest(newest, header, window_start):
+            newest = _tail_at(offset, header)
+            is_whole = header.kind is FrameKind.EPOCH or header.is_in_step(offset)
+            last_valid = newest if is_whole else None
+        elif newest is not None and _belongs_to(newest, header):
+            is_next = last_valid is not None and last_valid is newest and header.seq == newest.last_seq + 1
+            newest = _tail_at(offset, header)
+            last_valid = newest if is_next else last_valid
+    return last_valid
 
 
-def _begins_newest(tail: Tail | None, header: FrameHeader, window_start: int) -> bool:
+def _begins_newest(newest: Tail | None, header: FrameHeader, window_start: int) -> bool:
     """An epoch frame, or the first frame seen of an epoch that began before the window."""
-    is_newer = tail is None or header.epoch > tail.number
+    is_newer = newest is None or header.epoch > newest.number
     return is_newer and (header.kind is FrameKind.EPOCH or header.epoch_offset < window_start)
 
 
-def _belongs_to(tail: Tail, header: FrameHeader) -> bool:
-    return (header.epoch, header.epoch_nonce, header.epoch_offset) == (tail.number, tail.nonce, tail.epoch_offset)
+def _belongs_to(newest: Tail, header: FrameHeader) -> bool:
+    return (header.epoch, header.epoch_nonce, header.epoch_offset) == (newest.number, newest.nonce, newest.epoch_offset)
 
 
 def _tail_at(offset: int, header: FrameHeader) -> Tail:

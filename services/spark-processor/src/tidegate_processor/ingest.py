@@ -14,6 +14,7 @@
 | frame of a higher epoch that never began here  | a hole likewise                                                    |
 | the 257th frame of one epoch behind a hole     | LOST: its writer goes on over it                                   |
 | part of a message, not the next one            | LOST: the writer broke the format                                  |
+| the first seen of an epoch that began before   | valid, if its offset tells that nothing is missing before it       |
 | valid, but the lane has no place in this log   | passed over until one reaches back to what the lane needs          |
 
 A lane has no place if it has no cursor, if the log was trimmed beyond its cursor, or if the topic was made again. It
@@ -136,6 +137,10 @@ class Ingest:
             self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq - 1
             self._left_off_in = b""
             self._parts.clear()
+            if not header.is_in_step(offset):
+                self.has_place = False
+                self._find_hole(offset)
+                return False
             self.has_place = self._comes_in(header, None)
         is_older = header.epoch < self.epoch or self.epoch == 0
         if is_older or (header.epoch == self.epoch and header.epoch_nonce != self.epoch_nonce):
