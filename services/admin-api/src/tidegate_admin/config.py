@@ -44,6 +44,7 @@ class Told:
     tokens: str | None = None
     state: str | None = None
     allow_urls: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
 
 
 def load_settings(
@@ -66,6 +67,7 @@ def load_settings(
         tokens,
         Path(told.state) if told.state else None,
         Egress(tuple(told.allow_urls)),
+        told.limits,
         files={config.pipeline: Path(path) for config, path in zip(pipelines, paths, strict=True)},
     )
 

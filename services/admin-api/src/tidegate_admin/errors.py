@@ -111,7 +111,6 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, TidegateError):
         raise error
     found = error.problems if isinstance(error, ConfigError) else ()
-    headers = {"WWW-Authenticate": 'Bearer, Basic realm="tidegate"'} if error.http_status == 401 else {}
     return problem(
         error.http_status,
         code=error.code,
@@ -119,7 +118,6 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
         remedy=error.remedy,
         instance=request.url.path,
         errors=[FieldProblem(pointer=_pointer(p.path.split(".")), code=p.code, reason=p.reason) for p in found],
-        headers=headers,
     )
 
 

@@ -17,6 +17,7 @@ from tidegate_admin.access import Access
 from tidegate_admin.app import create_app
 from tidegate_admin.config import TOKENS_VARIABLE, AdminSettings, Told, load_settings
 from tidegate_admin.pipelines.watch import Watch
+from tidegate_admin.security.limits import Limits
 
 _BACKLOG = 128
 _GRACE_SECONDS = 5
@@ -128,8 +129,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST[:PORT]",
         help="a name, address or network that URLs in configurations may lead to besides public ones",
     )
+    for name, default in (("reads", Limits().reads), ("changes", Limits().changes)):
+        parser.add_argument(
+            f"--{name}-a-second",
+            type=float,
+            default=default.a_second,
+            metavar="N",
+            help=f"{name} of one caller, in the long run; default {default.a_second:g}",
+        )
     return parser
 
 
 def _told(options: argparse.Namespace) -> Told:
-    return Told(options.listen, options.tokens, options.state, tuple(options.allow_url))
+    rates = Limits.of(options.reads_a_second, options.changes_a_second)
+    return Told(options.listen, options.tokens, options.state, tuple(options.allow_url), rates)

@@ -18,8 +18,9 @@ from tidegate_admin.security.scopes import Scope
 
 @pytest.fixture(scope="module")
 def token(place: AdminPlace) -> str:
-    place.client()
-    return place.token()
+    made = place.token()
+    place.client()  # waits until its own token is known, which is younger
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 HISTORY = 3_600
 """Samples of one a second: an hour, beyond which the newest delivered commit says how late a lane is."""
+RATE_SECONDS = 600.0
+"""Long enough that a burst does not look like the end, short enough that a flood does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ class LsnHistory:
             return 0.0
         index = bisect_right(self._levels, reached)
         return None if index == 0 else max(0.0, now - self._times[index])
+
+    def rate(self, now: float, seconds: float = RATE_SECONDS) -> float | None:
+        """Bytes a second of late; none before there are two samples to compare."""
+        index = bisect_right(self._times, now - seconds)
+        if not self._times or index >= len(self._times) or now <= self._times[index]:
+            return None
+        return (self._levels[-1] - self._levels[index]) / (now - self._times[index])
 
 
 def lag(ahead: int, behind: int, history: LsnHistory, now: float, newest_commit: float | None = None) -> Lag:

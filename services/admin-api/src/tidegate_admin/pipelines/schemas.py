@@ -14,7 +14,7 @@ from tidegate.lsn import format_lsn
 from tidegate.observability.health import Component, State
 from tidegate_admin.pipelines.lag import Lag
 from tidegate_admin.pipelines.observation import Unavailable
-from tidegate_admin.pipelines.service import LaneView, PipelineView, ReaderView, Shown
+from tidegate_admin.pipelines.service import LaneView, PipelineView, ReaderView, Shown, forecast_seconds
 from tidegate_admin.slots.service import SlotView
 
 LSN = Field(None, examples=["0/16B3748"])
@@ -153,9 +153,13 @@ class SlotModel(BaseModel):
     wal_status: str | None = None
     wal_held_bytes: int | None = Field(None, description="WAL that the server keeps for this slot.")
     safe_wal_bytes: int | None = Field(None, description="What may still be written before it is lost; null: no limit.")
+    wal_bytes_a_second: float | None = Field(None, description="That the source writes, over the last ten minutes.")
+    forecast_seconds: float | None = Field(
+        None, description="Until it is lost, if nothing is confirmed any more; null: no limit, or nothing is written."
+    )
 
     @classmethod
-    def of(cls, slot: SlotView) -> Self:
+    def of(cls, slot: SlotView, view: PipelineView) -> Self:
         return cls(
             name=slot.name,
             exists=slot.exists,
@@ -167,6 +171,8 @@ class SlotModel(BaseModel):
             wal_status=slot.wal_status,
             wal_held_bytes=slot.wal_held_bytes,
             safe_wal_bytes=slot.safe_wal_bytes,
+            wal_bytes_a_second=view.wal_rate,
+            forecast_seconds=forecast_seconds(view),
         )
 
 
@@ -220,7 +226,7 @@ class PipelineModel(BaseModel):
                 confirm=LagModel.of(view.confirm),
                 total=LagModel.of(view.total),
             ),
-            slot=None if isinstance(view.slot, Unavailable) else SlotModel.of(view.slot),
+            slot=None if isinstance(view.slot, Unavailable) else SlotModel.of(view.slot, view),
             slot_unavailable=view.slot.reason if isinstance(view.slot, Unavailable) else None,
             components={name: ComponentModel.of(component) for name, component in components.items()},
         )

@@ -63,6 +63,8 @@ class PipelineView:
     confirm: Lag | None
     total: Lag | None
     gate_holder: str | None
+    wal_rate: float | None = None
+    """Bytes of WAL that the source writes in a second, of late."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
 
 
@@ -96,8 +98,15 @@ def pipeline_view(config: PipelineConfig, seen: Observation, levels: Levels) -> 
         confirm=lag(acked, confirmed, levels.acked, now) if acked is not None and confirmed else None,
         total=lag(server_lsn, confirmed, levels.server, now) if server_lsn and confirmed else None,
         gate_holder=reader.gate_holder if reader else None,
+        wal_rate=levels.server.rate(now),
         conditions=conditions(config, seen),
     )
+
+
+def forecast_seconds(view: PipelineView) -> float | None:
+    """Until the slot is lost, if nothing is confirmed any more and the source writes on as of late; none: no end."""
+    safe = view.slot.safe_wal_bytes if isinstance(view.slot, SlotView) else None
+    return safe / view.wal_rate if safe is not None and view.wal_rate else None
 
 
 def _lane_view(sink: SinkConfig, statuses: Statuses, time: int, levels: Levels) -> LaneView:

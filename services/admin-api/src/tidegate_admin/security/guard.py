@@ -207,7 +207,8 @@ def _unknown() -> Refused:
         "this needs a token",
         "Send Authorization: Bearer <token>; in a browser any user name with the token as password. "
         "`tidegate token create` makes one.",
-        **{"WWW-Authenticate": 'Bearer, Basic realm="tidegate"'},
+        # Browsers take a line for one challenge: the one they know must stand alone.
+        **{"WWW-Authenticate": 'Basic realm="tidegate", charset="UTF-8"'},
     )
 
 

@@ -31,6 +31,11 @@ class Limits:
     strangers: Rate = Rate(50, 200)
     """Of one address without a token that is right, and of the probes."""
 
+    @classmethod
+    def of(cls, reads: float, changes: float) -> "Limits":
+        """Twice a second's worth at once, as many changes as four seconds have."""
+        return cls(Rate(reads, int(2 * reads) + 1), Rate(changes, int(4 * changes) + 1))
+
 
 class Buckets:
     """Token buckets by key; the keys that were used longest ago are forgotten first, which only ever forgives."""

@@ -3,32 +3,46 @@
 Invariant: everything is rendered by the server and escaped in one place; the script only fetches and replaces.
 """
 
+import asyncio
 from importlib.resources import files
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from tidegate_admin.deps import Given
+from tidegate_admin.dead_letters.index import Filter
+from tidegate_admin.deps import Given, Of
 from tidegate_admin.pipelines.endpoints import pipelines
 from tidegate_admin.security.scopes import Scope, needs
+from tidegate_admin.ui.panels import letters_list
 from tidegate_admin.ui.reference import render_reference
-from tidegate_admin.ui.render import render_live, render_page
+from tidegate_admin.ui.render import render_live, render_page, render_pipelines
 
 router = APIRouter(include_in_schema=False)
 
 _FILES = files("tidegate_admin.ui")
+_LETTERS = 20
+"""Shown on the page; the command and the API have all of them."""
 
 
 @router.get("/")
+@router.get("/ui")
 @needs(Scope.READ)
 def page(deps: Given) -> HTMLResponse:
-    return HTMLResponse(render_page("Tidegate", render_live(pipelines(deps), deps.watch.names), is_live=True))
+    return HTMLResponse(render_page("Tidegate", render_pipelines(pipelines(deps), deps.watch.names), is_live=True))
 
 
 @router.get("/ui/live")
 @needs(Scope.READ)
 def live(deps: Given) -> HTMLResponse:
     return HTMLResponse(render_live(pipelines(deps), deps.watch.names))
+
+
+@router.get("/ui/pipelines/{name}/dead-letters")
+@needs(Scope.READ)
+async def letters(of: Of) -> HTMLResponse:
+    index = of.letters.index
+    total, newest = await asyncio.to_thread(lambda: (index.total(), index.page(Filter(), 2**62, _LETTERS)))
+    return HTMLResponse(letters_list(total, newest, is_complete=of.letters.is_complete))
 
 
 @router.get("/docs")

@@ -8,6 +8,7 @@ from html import escape
 
 from tidegate.observability.health import State
 from tidegate_admin.pipelines.schemas import LagModel, LaneModel, PipelineModel
+from tidegate_admin.ui.panels import fixed_panels, lanes_panel, slot_panel
 from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
 
 _PAGE = """<!doctype html>
@@ -29,6 +30,10 @@ _PAGE = """<!doctype html>
 </header>
 <p id="offline" class="offline" role="status" hidden>The service does not answer. What you see is old.</p>
 <main id="live">{body}</main>
+<dialog id="dialog" aria-labelledby="dialog-title"><form method="dialog">
+<h2 id="dialog-title"></h2><div id="dialog-body"></div>
+<menu><button value="cancel" id="dialog-cancel">Close</button><button value="ok" id="dialog-ok" hidden></button></menu>
+</form></dialog>
 </body>
 </html>
 """
@@ -46,26 +51,37 @@ def render_page(title: str, body: str, *, is_live: bool = False) -> str:
     return _PAGE.format(title=escape(title), body=body, script=_SCRIPT if is_live else "")
 
 
-def render_live(pipelines: Sequence[PipelineModel], names: Sequence[str]) -> str:
-    seen = {pipeline.name for pipeline in pipelines}
-    waiting = "".join(
-        f'<section class="card"><h1>{escape(name)}</h1><p>Not looked at yet.</p></section>'
+def render_pipelines(pipelines: Sequence[PipelineModel], names: Sequence[str]) -> str:
+    """Each pipeline's changing part, which the script renews, and below it what the script fills."""
+    seen = {pipeline.name: pipeline for pipeline in pipelines}
+    return "".join(
+        f'<article class="pipeline">{_live(name, seen.get(name))}'
+        f'<div class="panels">{fixed_panels(name)}</div></article>'
         for name in names
-        if name not in seen
     )
-    return "".join(map(_card, pipelines)) + waiting
 
 
-def _card(pipeline: PipelineModel) -> str:
-    name = escape(pipeline.name)
-    return f"""<section class="card {pipeline.state}" aria-labelledby="p-{name}">
-<div class="title"><h1 id="p-{name}">{name}</h1>{_pill(pipeline.state)}
+def render_live(pipelines: Sequence[PipelineModel], names: Sequence[str]) -> str:
+    seen = {pipeline.name: pipeline for pipeline in pipelines}
+    return "".join(_live(name, seen.get(name)) for name in names)
+
+
+def _live(name: str, pipeline: PipelineModel | None) -> str:
+    shown = escape(name)
+    if pipeline is None:
+        return (
+            f'<div data-live="{shown}"><section class="card"><h1>{shown}</h1><p>Not looked at yet.</p></section></div>'
+        )
+    return f"""<div data-live="{shown}"><section class="card {pipeline.state}" aria-labelledby="p-{shown}">
+<div class="title"><h1 id="p-{shown}">{shown}</h1>{_pill(pipeline.state)}
 <p class="quiet">database {escape(pipeline.database)} · {escape(pipeline.raw_topic)} · epoch {pipeline.epoch or "–"}</p>
 </div>
 {_gate(pipeline)}
 {_figures(pipeline)}
 {_troubles(pipeline)}
-</section>"""
+</section>
+<div class="panels"><section class="panel" aria-label="Slot forecast">{slot_panel(pipeline)}</section>
+<section class="panel" aria-label="Lanes">{lanes_panel(pipeline.lanes)}</section></div></div>"""
 
 
 def _gate(pipeline: PipelineModel) -> str:
@@ -122,7 +138,6 @@ def _figures(pipeline: PipelineModel) -> str:
         ("Behind in all", "–" if pipeline.lag.total is None else format_seconds(pipeline.lag.total.seconds)),
         ("Changes read", format_count(pipeline.reader.changes)),
         ("Events delivered", format_count(sum(lane.events for lane in lanes))),
-        ("Dead letters", format_count(sum(lane.dead_letters for lane in lanes))),
     )
     return (
         '<dl class="figures">' + "".join(f"<div><dt>{n}</dt><dd>{escape(v)}</dd></div>" for n, v in figures) + "</dl>"

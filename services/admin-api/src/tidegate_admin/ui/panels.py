@@ -1,0 +1,100 @@
+"""What stands below a pipeline's gate: the slot's forecast, its lanes, its dead letters, its live events.
+
+Invariant: every value passes `escape`; what the script fills in is empty here and says so without a script.
+"""
+
+from collections.abc import Iterable
+from html import escape
+
+from tidegate_admin.dead_letters.index import Entry
+from tidegate_admin.pipelines.schemas import LaneModel, PipelineModel
+from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
+
+_LONGEST_BAR = 100.0
+
+
+def slot_panel(pipeline: PipelineModel) -> str:
+    slot = pipeline.slot
+    if slot is None:
+        why = escape(pipeline.slot_unavailable or "It has not been looked at yet.")
+        return f'<h2>Slot forecast</h2><p class="quiet">{why}</p>'
+    held, safe = slot.wal_held_bytes or 0, slot.safe_wal_bytes
+    share = _LONGEST_BAR * held / (held + safe) if safe is not None and held + safe > 0 else 0.0
+    level = "bad" if share > 85 else "warn" if share > 50 else "good"
+    rate = (
+        f"{format_bytes(slot.wal_bytes_a_second)} a second" if slot.wal_bytes_a_second is not None else "not known yet"
+    )
+    rows = (
+        ("Slot", f"{slot.name} · {slot.wal_status or 'no status'} · {'held' if slot.active else 'held by nobody'}"),
+        ("WAL it keeps", format_bytes(held)),
+        ("May still be written", "no limit is set" if safe is None else format_bytes(safe)),
+        ("The source writes", rate),
+    )
+    return f"""<h2>Slot forecast</h2>
+<p class="forecast {level}"><b>{escape(_forecast(slot.forecast_seconds, safe))}</b></p>
+{"" if safe is None else _bar(share, level)}
+<dl class="rows">{"".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)}</dl>"""
+
+
+def lanes_panel(lanes: Iterable[LaneModel]) -> str:
+    rows = "".join(map(_lane, lanes))
+    return f"""<h2>Lanes</h2><div class="scroll" tabindex="0" role="region" aria-label="Lanes, scrollable"><table>
+<thead><tr><th scope="col">Lane</th><th scope="col">State</th><th scope="col">Acked</th><th scope="col">Behind</th>
+<th scope="col">p99</th><th scope="col" class="number">Events</th></tr></thead><tbody>{rows}</tbody></table></div>"""
+
+
+def fixed_panels(name: str) -> str:
+    """What is fetched once it is looked at; the script finds its places by data-… ."""
+    shown = escape(name)
+    return f"""<section class="panel" aria-labelledby="l-{shown}" data-letters="{shown}">
+<div class="bar-line"><h2 id="l-{shown}">Dead letters</h2><button type="button" data-refresh>Refresh</button></div>
+<div data-list><p class="quiet">Looking…</p></div></section>
+<section class="panel" aria-labelledby="e-{shown}" data-events="{shown}">
+<div class="bar-line"><h2 id="e-{shown}">Live events</h2>
+<label class="sr" for="f-{shown}">Only these tables</label>
+<input id="f-{shown}" data-table placeholder="schema.table or schema.*" autocomplete="off" spellcheck="false">
+<button type="button" data-follow aria-pressed="false">Follow</button></div>
+<p class="quiet" data-note role="status">Not followed. Rows take the scope data.</p>
+<ol class="feed" data-feed></ol></section>"""
+
+
+def letters_list(total: int, entries: Iterable[Entry], *, is_complete: bool) -> str:
+    rows = "".join(map(_letter, entries))
+    building = "" if is_complete else '<p class="quiet">The index is still being built.</p>'
+    if not rows:
+        return f'{building}<p class="none">None. Everything that was read could be delivered.</p>'
+    return f"""{building}<p class="quiet">{format_count(total)} open, the newest first</p>
+<ul class="letters">{rows}</ul>"""
+
+
+def _letter(entry: Entry) -> str:
+    return f"""<li><div><b>{escape(entry.code)}</b> <span class="tag">{escape(entry.lane)}</span>
+<p>{escape(entry.operation)} in {escape(entry.channel)}</p><p class="quiet">{escape(entry.message)}</p></div>
+<div class="buttons"><button type="button" data-show="{entry.id}">Show<span class="sr"> {entry.id}</span></button>
+<button type="button" disabled title="No lane of this version serves replay">Replay</button>
+<button type="button" class="danger" data-purge="{entry.id}">Give up<span class="sr"> {entry.id}</span></button>
+</div></li>"""
+
+
+def _bar(share: float, level: str) -> str:
+    return f"""<svg class="bar {level}" viewBox="0 0 100 4" preserveAspectRatio="none" role="img"
+ aria-label="{share:.0f} % of the WAL that may be kept"><rect class="all" width="100" height="4" rx="2"/>
+<rect class="part" width="{share:.1f}" height="4" rx="2"/></svg>"""
+
+
+def _lane(lane: LaneModel) -> str:
+    mark = "" if lane.state == "running" else ' class="bad"'
+    behind = "–" if lane.lag is None else format_seconds(lane.lag.seconds)
+    frames = f" · {format_count(lane.lag_frames)} frames" if lane.lag_frames else ""
+    kind = escape(lane.type) + ("" if lane.required else ", best effort")
+    return f"""<tr{mark}><th scope="row">{escape(lane.sink)}<span class="quiet">{kind}</span></th>
+<td>{escape(lane.state)}</td><td class="mono">{escape(lane.acked_lsn or "–")}</td><td>{behind}{frames}</td>
+<td>{format_latency(lane.latency_p99_seconds)}</td><td class="number">{format_count(lane.events)}</td></tr>"""
+
+
+def _forecast(seconds: float | None, safe: int | None) -> str:
+    if safe is None:
+        return "No limit is set: the slot cannot be lost, the disk can fill"
+    if seconds is None:
+        return "Nothing is written: no end in sight"
+    return f"Safe for {format_seconds(seconds)} if nothing were confirmed any more"
