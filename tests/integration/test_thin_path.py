@@ -106,6 +106,8 @@ def path(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Itera
         service("tidegate-processor", file, environ) as processor,
         service("tidegate-reader", file, environ) as reader,
     ):
+        # Else a commit returns before it is written, and `wal_end` is an earlier one.
+        source.execute("SET synchronous_commit = on")
         source.execute(SCHEMA)
         yield Route(prefix, kafka.bootstrap, source, client, reader, processor, f"tidegate_{prefix}")
 

@@ -110,6 +110,22 @@ def test_killed_it_comes_back_and_delivers_each_change_once(fleet: Fleet, victim
         assert received(fleet, box, 5, 30) == [1, 2, 3, 4, 5]
 
 
+def test_killed_in_the_middle_of_a_backlog_it_delivers_each_change_once_and_in_order(fleet: Fleet) -> None:
+    """More than one Kafka transaction's worth, so that one is open when the worker dies."""
+    fleet.processor.start()
+    fleet.rows(0)
+    numbers = range(1, 60_001)
+    with inbox(fleet.bootstrap, f"{fleet.pipeline}.public.orders") as box:
+        received(fleet, box, 1)
+        status = wait(fleet.status, 10, "the lane's status")
+        frames = (numbers[at : at + 1500] for at in range(0, len(numbers), 1500))
+        fleet.send(*(fleet.log.transaction(*map(row, each)) for each in frames), fleet.log.tick())
+        received(fleet, box, 2)
+        os.kill(status.pid, signal.SIGKILL)
+
+        assert received(fleet, box, len(numbers) + 1) == [0, *numbers]
+
+
 def test_a_damaged_frame_stops_the_lane_loudly(fleet: Fleet) -> None:
     fleet.processor.start()
     fleet.rows(1)
