@@ -21,7 +21,12 @@ PASSED = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHE
 
 def push(source) -> float | None:
     settings = {"host": source.host, "port": source.port, "dbname": source.database, "user": source.user}
-    tls = {"sslmode": source.tls.mode, "sslrootcert": source.tls.ca, "sslcert": source.tls.cert, "sslkey": source.tls.key}
+    tls = {
+        "sslmode": source.tls.mode,
+        "sslrootcert": source.tls.ca,
+        "sslcert": source.tls.cert,
+        "sslkey": source.tls.key,
+    }
     password = source.password.reveal() if source.password else None
     given = {name: value for name, value in (settings | tls | {"password": password}).items() if value is not None}
     with psycopg.connect(**given, autocommit=True, connect_timeout=10) as connection:

@@ -21,6 +21,14 @@ spec:
         - name: SCRIPT
           value: |
             {{- .root.Files.Get (printf "files/%s.py" .script) | nindent 12 }}
+        {{- if .answer }}
+        - {name: DECIDED, value: {{ .root.Values.uninstall.slots }}}
+        - {name: RELEASE, value: {{ .root.Release.Name }}}
+        - {name: NAMESPACE, value: {{ .root.Release.Namespace }}}
+        - {name: QUESTION, value: {{ .answer }}}
+        - name: ANSWER
+          valueFrom: {configMapKeyRef: {name: {{ .answer }}, key: answer, optional: true}}
+        {{- end }}
         {{- range .root.Values.pipelines }}
         - name: PIPELINE_{{ .name | upper | replace "-" "_" }}
           value: |
