@@ -1,7 +1,7 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
+.PHONY: fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
 	docs images sbom test-compose test-helm
 
 PYTHON ?= python3
@@ -38,6 +38,10 @@ bench: ready ## Measure the whole way: events a second, latency, CPU, memory (QU
 
 simulate: ready ## Run the pipeline's code among simulated servers and faults (SEEDS=2000; ARGS=--teeth plants bugs)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.simulator --seeds $(or $(SEEDS),2000) $(ARGS)
+
+fuzz: ready ## Fuzz the decoders, coverage-guided, each target for SECONDS=60; ARGS="message casts" for some of them
+	@for target in $(or $(ARGS),envelope message stream frame kernels casts); do \
+	  PYTHONPATH=tests $(BIN)/python -m fuzz $$target $(or $(SECONDS),60) || exit 1; done
 
 bench-codec: ready ## Measure the codec alone: frames to events and columns, beside the reference (QUICK=1)
 	@PYTHONPATH=tests:. $(BIN)/python -m bench.codec
@@ -78,8 +82,8 @@ test-compose: ready ## Bring compose.yaml up on a Docker engine, and kill each c
 	$(MAKE) images
 	$(BIN)/pytest tests/ship/check_compose.py -p no:randomly $(ARGS)
 
-test-helm: ready ## Check the chart; with KUBECONFIG and CHART_CLUSTER=1 also install it there
-	$(BIN)/pytest tests/ship/check_chart.py tests/ship/check_cluster.py -p no:randomly $(ARGS)
+test-helm: ready ## Check the chart (tests/ship/tools.sh gets the tools); CHART_CLUSTER=1 with KUBECONFIG also installs it
+	PATH="$(CURDIR)/.cache/bin:$$PATH" $(BIN)/pytest tests/ship/check_chart.py tests/ship/check_cluster.py -p no:randomly $(ARGS)
 
 ready:
 	@$(PYTHON) tools/bootstrap.py
