@@ -5,7 +5,7 @@ from pathlib import Path
 from kit.letters import make_letter
 
 from tidegate.contracts.resolution import Outcome, Resolution
-from tidegate_admin.dead_letters.index import Filter, Index
+from tidegate_admin.dead_letters.index import NEWEST, Filter, Index
 from tidegate_admin.frames.raw import Record
 
 
@@ -20,14 +20,14 @@ def purged(*numbers: int) -> bytes:
 def test_found_again_it_is_the_same_one(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     index.take(records(make_letter(1).encode(), make_letter(1).encode()))
-    [entry] = index.page(Filter(), 99, 10)
+    [entry] = index.page(Filter(), NEWEST, 10)
     assert (entry.found, entry.offset, index.total()) == (2, 1, 1)
 
 
 def test_a_resolution_counts_for_what_lies_before_it_only(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     index.take(records(make_letter(1).encode(), make_letter(2).encode(), purged(1, 2), make_letter(2).encode()))
-    assert [entry.id for entry in index.page(Filter(), 99, 10)] == [make_letter(2).id]
+    assert [entry.id for entry in index.page(Filter(), NEWEST, 10)] == [make_letter(2).id]
     assert index.counts() == [("events", "VALUE_NOT_UTF8", "public.orders", 1)]
 
 

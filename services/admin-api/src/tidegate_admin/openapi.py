@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from tidegate_admin.errors import MEDIA_TYPE
 from tidegate_admin.security.scopes import Open, scope_of
 
+_PROBLEM = {"$ref": "#/components/schemas/ProblemDocument"}
 _SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "Made by `tidegate token create`."},
     "password": {"type": "http", "scheme": "basic", "description": "For browsers: any user, the token as password."},
@@ -35,9 +36,7 @@ def document(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
 
 
 def _finish(operation: dict[str, Any], scope: object) -> None:
-    problem = operation["responses"]["default"].get("content", {})
-    if "application/json" in problem:
-        problem[MEDIA_TYPE] = problem.pop("application/json")
+    operation["responses"]["default"]["content"] = {MEDIA_TYPE: {"schema": _PROBLEM}}
     if not isinstance(scope, Open):
         operation["security"] = [{"token": []}, {"password": []}]
         operation["x-scope"] = scope

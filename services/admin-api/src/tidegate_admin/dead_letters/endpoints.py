@@ -13,7 +13,7 @@ from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.resolution import Outcome, decode_record
 from tidegate.errors import DecodeError
 from tidegate.lsn import format_lsn
-from tidegate_admin.dead_letters.index import Entry, Filter, Index, key_hash
+from tidegate_admin.dead_letters.index import NEWEST, Entry, Filter, Index, key_hash
 from tidegate_admin.dead_letters.schemas import (
     LetterCount,
     LetterCounts,
@@ -37,7 +37,6 @@ from tidegate_admin.security.scopes import Caller, Scope, needs
 router = APIRouter(prefix="/api/v1/pipelines/{name}/dead-letters", tags=["dead-letters"])
 
 MOST_PURGED = 100_000
-_NEWEST = 2**62
 
 Letter = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 Time = Annotated[int | None, Query(ge=0, lt=2**62, description="Unix microseconds.")]
@@ -60,9 +59,10 @@ async def list_dead_letters(
     limit: Limit = 50,
 ) -> LetterList:
     wanted = Filter(lane, code, table, _key(caller, table, key), since, until)
-    before = int(decode_cursor(cursor, int)[0]) if cursor else _NEWEST
+    time, offset = decode_cursor(cursor, int, int) if cursor else NEWEST
+    before = (int(time), int(offset))
     found = await asyncio.to_thread(of.letters.index.page, wanted, before, limit + 1)
-    last = encode_cursor(found[limit - 1].offset) if len(found) > limit else None
+    last = encode_cursor(found[limit - 1].time, found[limit - 1].offset) if len(found) > limit else None
     items = [LetterModel(**_fields(entry)) for entry in found[:limit]]
     return LetterList(items=items, next_cursor=last, is_complete=of.letters.is_complete)
 

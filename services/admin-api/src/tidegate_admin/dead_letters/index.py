@@ -7,9 +7,9 @@ written in one transaction. No payload and no key is in it, only a hash to find 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,22 +27,28 @@ _log = logs.get("dead_letters")
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
-CREATE TABLE IF NOT EXISTS place (version INTEGER, topic_id TEXT, next_offset INTEGER, unreadable INTEGER);
+CREATE TABLE IF NOT EXISTS place (
+    version INTEGER, topic_id TEXT, next_offset INTEGER, unreadable INTEGER, letters INTEGER
+);
 CREATE TABLE IF NOT EXISTS letters (
     offset INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, lane TEXT NOT NULL, code TEXT NOT NULL, channel TEXT NOT NULL,
     operation TEXT NOT NULL, commit_lsn TEXT NOT NULL, ordinal INTEGER NOT NULL, time INTEGER NOT NULL,
     found INTEGER NOT NULL, message TEXT NOT NULL, remedy TEXT NOT NULL, frame_offset INTEGER NOT NULL, key BLOB
 );
-CREATE INDEX IF NOT EXISTS by_lane ON letters (lane, offset);
-CREATE INDEX IF NOT EXISTS by_code ON letters (code, offset);
-CREATE INDEX IF NOT EXISTS by_lane_code ON letters (lane, code, offset);
-CREATE INDEX IF NOT EXISTS by_channel ON letters (channel, offset);
-CREATE INDEX IF NOT EXISTS by_key ON letters (key, offset);
 CREATE INDEX IF NOT EXISTS by_time ON letters (time);
+CREATE INDEX IF NOT EXISTS by_lane ON letters (lane, time);
+CREATE INDEX IF NOT EXISTS by_code ON letters (code, time);
+CREATE INDEX IF NOT EXISTS by_lane_code ON letters (lane, code, time);
+CREATE INDEX IF NOT EXISTS by_channel ON letters (channel, time);
+CREATE INDEX IF NOT EXISTS by_channel_code ON letters (channel, code, time);
+CREATE INDEX IF NOT EXISTS by_key ON letters (key, time);
 CREATE TABLE IF NOT EXISTS counts (
     lane TEXT, code TEXT, channel TEXT, letters INTEGER NOT NULL, PRIMARY KEY (lane, code, channel)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_letters ON counts (letters);
 """
+NEWEST = (2**63 - 1, 2**63 - 1)
+"""Where a list begins."""
 _COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
 
 
@@ -108,20 +114,29 @@ class Index:
         with self._changing() as base:
             for table in ("letters", "counts", "place"):
                 base.execute(f"DELETE FROM {table}")  # noqa: S608 - constants
-            base.execute("INSERT INTO place VALUES (?, ?, 0, 0)", [VERSION, topic_id])
+            base.execute("INSERT INTO place VALUES (?, ?, 0, 0, 0)", [VERSION, topic_id])
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, records: Sequence[Record]) -> None:
         with self._changing() as base:
             for record in records:
                 self._take_one(base, record)
-                base.execute("UPDATE place SET next_offset = ?", [record.offset + 1])
+            base.execute("UPDATE place SET next_offset = ?", [records[-1].offset + 1])
 
-    def page(self, wanted: Filter, before: int, limit: int) -> list[Entry]:
-        """Newest first."""
-        where, values = wanted.where()
-        query = f"SELECT {_COLUMNS} FROM letters WHERE offset < ?{where} ORDER BY offset DESC LIMIT ?"  # noqa: S608 - constants
+    def settle(self) -> None:
+        """After many records: what the planner has to know to choose among indexes."""
         with self._lock:
-            return [Entry(*row) for row in self._base.execute(query, [before, *values, limit])]
+            self._base.execute("PRAGMA analysis_limit = 1000")
+            self._base.execute("ANALYZE")
+
+    def page(self, wanted: Filter, before: tuple[int, int], limit: int) -> list[Entry]:
+        """Newest first. `before`: time and offset of the last one that is known."""
+        if wanted.until is not None:  # one bound, not two: the index is entered at the lower one
+            before, wanted = min(before, (wanted.until, -1)), replace(wanted, until=None)
+        where, values = wanted.where()
+        place = "WHERE (time, offset) < (?, ?)"
+        query = f"SELECT {_COLUMNS} FROM letters {place}{where} ORDER BY time DESC, offset DESC LIMIT ?"  # noqa: S608 - constants
+        with self._lock:
+            return [Entry(*row) for row in self._base.execute(query, [*before, *values, limit])]
 
     def get(self, identity: str) -> Entry | None:
         with self._lock:
@@ -135,11 +150,11 @@ class Index:
 
     def total(self) -> int:
         with self._lock:
-            return int(self._base.execute("SELECT coalesce(sum(letters), 0) FROM counts").fetchone()[0])
+            return int(self._base.execute("SELECT letters FROM place").fetchone()[0])
 
     def ids(self, wanted: Filter, limit: int) -> list[str]:
         where, values = wanted.where()
-        query = f"SELECT id FROM letters WHERE offset >= 0{where} ORDER BY offset LIMIT ?"  # noqa: S608 - constants
+        query = f"SELECT id FROM letters WHERE time >= 0{where} ORDER BY time LIMIT ?"  # noqa: S608 - constants
         with self._lock:
             return [row[0] for row in self._base.execute(query, [*values, limit])]
 
@@ -192,7 +207,7 @@ class Index:
             base.executescript(_SCHEMA)
             row = base.execute("SELECT version FROM place").fetchone()
             if row is None:
-                base.execute("INSERT INTO place VALUES (?, '', 0, 0)", [VERSION])
+                base.execute("INSERT INTO place VALUES (?, '', 0, 0, 0)", [VERSION])
             elif row[0] != VERSION:
                 raise sqlite3.DatabaseError("another version")
         except sqlite3.Error:
@@ -223,11 +238,13 @@ def _keep(base: sqlite3.Connection, offset: int, letter: DeadLetter) -> None:
         "INSERT INTO counts VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET letters = letters + 1",
         [letter.lane, letter.code, letter.channel],
     )
+    base.execute("UPDATE place SET letters = letters + 1")
 
 
 def _forget(base: sqlite3.Connection, identity: str) -> None:
     row = base.execute("DELETE FROM letters WHERE id = ? RETURNING lane, code, channel", [identity]).fetchone()
     if row:
+        base.execute("UPDATE place SET letters = letters - 1")
         base.execute("UPDATE counts SET letters = letters - 1 WHERE lane = ? AND code = ? AND channel = ?", row)
 
 

@@ -25,8 +25,10 @@ from tidegate_admin.errors import ApiError
 from tidegate_admin.frames.raw import TopicReader, unavailable
 
 _BATCH = 500
+_UNSETTLED = 10_000
+"""So many records change what is worth an index."""
 _POLL_SECONDS = 1.0
-_MISSING_SECONDS = 5.0
+_MISSING_SECONDS = 10.0
 _SEEN_SECONDS = 10.0
 _SEND_SECONDS = 15.0
 
@@ -101,9 +103,14 @@ class Keeper:
     async def _follow(self) -> None:
         beginning = (await self._following.bounds()).beginning
         offset = max(beginning, await asyncio.to_thread(lambda: self.index.next_offset))
+        unsettled = 0
         while True:
             records = await self._following.read(offset, _BATCH, wait_seconds=_POLL_SECONDS)
             self.is_complete = not records
+            unsettled += len(records)
+            if not records and unsettled > _UNSETTLED:
+                await asyncio.to_thread(self.index.settle)
+                unsettled = 0
             if records:
                 await asyncio.to_thread(self.index.take, records)
                 offset = records[-1].offset + 1

@@ -9,7 +9,7 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from tidegate_admin.dead_letters.index import Filter
+from tidegate_admin.dead_letters.index import NEWEST, Filter
 from tidegate_admin.deps import Given, Of
 from tidegate_admin.pipelines.endpoints import pipelines
 from tidegate_admin.security.scopes import Scope, needs
@@ -41,7 +41,7 @@ def live(deps: Given) -> HTMLResponse:
 @needs(Scope.READ)
 async def letters(of: Of) -> HTMLResponse:
     index = of.letters.index
-    total, newest = await asyncio.to_thread(lambda: (index.total(), index.page(Filter(), 2**62, _LETTERS)))
+    total, newest = await asyncio.to_thread(lambda: (index.total(), index.page(Filter(), NEWEST, _LETTERS)))
     return HTMLResponse(letters_list(total, newest, is_complete=of.letters.is_complete))
 
 
