@@ -1,0 +1,128 @@
+"""What stands between a service and Docker: the supervisor, the probe, what compose.yaml and the Dockerfiles promise."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import yaml
+
+from ship.queries import ROOT
+
+SUPERVISE = ROOT / "docker" / "supervise.py"
+PROBE = ROOT / "docker" / "probe.py"
+DOCKERFILES = sorted(ROOT.glob("services/*/Dockerfile"))
+UNTIL_TOLD = (
+    "import signal, sys; signal.signal(15, lambda *_: sys.exit({code})); print('up', flush=True); signal.pause()"
+)
+ONE_SHOTS = {"secrets", "shop-tables"}
+SILENT = {"shop", "tail"}
+"""They serve nothing: that they run is all that can be asked."""
+
+
+def supervised(code: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-I", SUPERVISE, sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"), [("exit(0)", 0), ("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", 1)]
+)
+def test_what_may_start_again_ends_with_it(ends: str, expected: int) -> None:
+    process = supervised(ends)
+    process.communicate(timeout=20)
+    assert expected == process.returncode
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_what_a_person_decides_is_held_until_somebody_tells_it_to_stop(code: int) -> None:
+    process = supervised(f"exit({code})")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("held: ")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert code == process.returncode
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_service_that_is_told_to_stop_says_how_it_ended(code: int) -> None:
+    process = supervised(UNTIL_TOLD.format(code=code))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert code == process.returncode
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.removeprefix("/")))
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("path", "expected"), [("/200", 0), ("/503", 1)])
+def test_the_probe_goes_by_the_answer(address: str, path: str, expected: int) -> None:
+    assert expected == subprocess.run([sys.executable, "-I", PROBE, address + path], capture_output=True).returncode
+
+
+def test_the_probe_fails_where_nobody_answers() -> None:
+    assert subprocess.run([sys.executable, "-I", PROBE, "http://127.0.0.1:1/"], capture_output=True).returncode == 1
+
+
+def services() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    return found
+
+
+@pytest.mark.parametrize("name", services())
+def test_a_service_of_compose_is_bounded_checked_and_private(name: str) -> None:
+    service = services()[name]
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    assert "container_name" not in service, "two stacks would collide"
+    if name not in ONE_SHOTS:
+        assert "mem_limit" in service
+        assert service["restart"] == "unless-stopped"
+        assert name in SILENT or name == "admin" or "test" in service["healthcheck"], "admin has its image's"
+
+
+def test_every_image_has_a_version() -> None:
+    images = re.findall(r"^IMAGE_\w+=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)
+    assert images
+    assert all(re.search(r":[^:]*\d", image) for image in images)
+
+
+def test_no_secret_stands_in_a_file_of_the_stack() -> None:
+    files = (ROOT / "compose.yaml", ROOT / ".env", *(ROOT / "docker").rglob("*.yaml"))
+    value = r"(?im)^\s*\w*(?:password|token|secret_key)\w*\s*[:=]\s*(?!\$|/|\{)[\"']?\w{6,}"
+    assert [path.name for path in files if re.search(value, path.read_text())] == []
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_an_image_runs_as_nobody_in_particular_and_says_what_it_is(path: Any) -> None:
+    text = path.read_text()
+    assert "\nUSER 10001:10001\n" in text
+    assert "--require-hashes" in text
+    assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
+    assert re.search(r"^ENTRYPOINT \[", text, re.MULTILINE), "exec form: signals reach the service"
+    assert "org.opencontainers.image.revision" in text
+    assert "# syntax=" not in text, "it would have to be pulled"
