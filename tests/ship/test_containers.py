@@ -1,4 +1,4 @@
-"""What stands between a service and Docker: the supervisor, the probe, what compose.yaml and the Dockerfiles promise."""
+"""What stands between a service and Docker: supervisor, probe, and what compose.yaml and the Dockerfiles promise."""
 
 import re
 import signal
