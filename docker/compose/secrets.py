@@ -68,8 +68,11 @@ def _acl(user: str, password: str) -> str:
 
 
 def _give(container: str, files: dict[str, str]) -> None:
+    """Redis' users follow this file; a password that is there may be one of your own database."""
     for name, text in files.items():
-        _write(ROOT / container / name, text, OWNERS.get(container))
+        path = ROOT / container / name
+        if name == "users.acl" or not path.exists():
+            _write(path, text, OWNERS.get(container))
 
 
 def _write(path: Path, text: str, owner: int | None) -> None:
