@@ -4,6 +4,7 @@ Invariant: whatever is opened here ends with `running`; a server that does not a
 and no other.
 """
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -62,6 +63,7 @@ class PipelineAccess:
     async def close(self) -> None:
         if self._letters is not None:
             await self._letters.close()
+        await self.sessions.close()
         await self.searches.close()
         await self.tail.close()
         await self.tail.topic.close()
@@ -97,7 +99,13 @@ class Access:
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-admin-")))
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stack.push_async_callback(self._close)
             for access in self._of.values():
-                stack.push_async_callback(access.close)
                 access.start(folder)
             yield
+
+    async def _close(self) -> None:
+        """All at once: each may have to wait for a broker."""
+        async with asyncio.TaskGroup() as closing:
+            for access in self._of.values():
+                closing.create_task(access.close(), name=f"close {access.config.pipeline}")

@@ -1,6 +1,6 @@
 """What endpoints are given: the watch, the settings, the way to each pipeline's servers, and who asks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -9,6 +9,8 @@ from tidegate_admin.access import Access, PipelineAccess
 from tidegate_admin.config import AdminSettings
 from tidegate_admin.errors import pipeline_unknown
 from tidegate_admin.metrics import AdminMetrics
+from tidegate_admin.pipelines.schemas import PipelineModel
+from tidegate_admin.pipelines.service import PipelineView
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.guard import CALLER
 from tidegate_admin.security.scopes import Caller
@@ -20,6 +22,8 @@ class Deps:
     watch: Watch
     metrics: AdminMetrics
     access: Access
+    models: dict[str, tuple[PipelineView, PipelineModel]] = field(default_factory=dict)
+    """Of each pipeline's last look."""
 
 
 def _deps(request: Request) -> Deps:

@@ -56,7 +56,7 @@ class Keeper:
             await asyncio.gather(self._task, return_exceptions=True)
         await self.topic.close()
         await self._following.close()
-        self.index.close()
+        await asyncio.to_thread(self.index.close)
 
     async def resolve(self, outcome: Outcome, ids: Sequence[str], by: str) -> None:
         now = unix_microseconds()

@@ -52,8 +52,10 @@ class TopicReader:
 
     async def bounds(self) -> Bounds:
         async with self._asking() as consumer:
-            beginning = (await consumer.beginning_offsets([self._place]))[self._place]
-            return Bounds(beginning, (await consumer.end_offsets([self._place]))[self._place])
+            first, end = await asyncio.gather(
+                consumer.beginning_offsets([self._place]), consumer.end_offsets([self._place])
+            )
+            return Bounds(first[self._place], end[self._place])
 
     async def read(self, offset: int, count: int, *, wait_seconds: float = 2.0) -> list[Record]:
         """From `offset` on, at most `count`; fewer where the topic ends or a fetch does, none after `wait_seconds`."""

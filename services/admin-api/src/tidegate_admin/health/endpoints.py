@@ -19,7 +19,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", summary="This process answers")
 @needs(Open.OPEN)
-def healthz() -> Alive:
+async def healthz() -> Alive:
     return Alive()
 
 
@@ -30,7 +30,7 @@ def healthz() -> Alive:
     response_model=Readiness,
 )
 @needs(Open.OPEN)
-def readyz(deps: Given) -> JSONResponse:
+async def readyz(deps: Given) -> JSONResponse:
     health = deps.watch.health
     report = Readiness(
         state=health.state,

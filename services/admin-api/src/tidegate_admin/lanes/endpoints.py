@@ -38,7 +38,7 @@ class LaneAsked(BaseModel):
 
 @router.get("", summary="The lanes of a pipeline")
 @needs(Scope.READ)
-def list_lanes(deps: Given, _of: Of, name: PipelineName) -> LaneList:
+async def list_lanes(deps: Given, _of: Of, name: PipelineName) -> LaneList:
     view = deps.watch.views.get(name)
     if view is None:
         raise pipeline_not_seen(name)

@@ -86,8 +86,10 @@ class Watch:
         try:
             async with asyncio.TaskGroup() as tasks:
                 looking = [
-                    tasks.create_task(self._keep_looking(name, observer), name=f"watch {name}")
-                    for name, observer in self._observers.items()
+                    tasks.create_task(
+                        self._keep_looking(name, observer, phase=at / len(self._observers)), name=f"watch {name}"
+                    )
+                    for at, (name, observer) in enumerate(self._observers.items())
                 ]
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.looked.wait(), FIRST_LOOK_SECONDS)
@@ -98,7 +100,8 @@ class Watch:
             for observer in self._observers.values():
                 await observer.close()
 
-    async def _keep_looking(self, name: str, observer: Observer) -> None:
+    async def _keep_looking(self, name: str, observer: Observer, phase: float) -> None:
+        """After the first look each in its own part of the second: all at once would keep those waiting who ask."""
         log = logs.get(f"watch.{name}")
         while True:
             begun = time.monotonic()
@@ -108,4 +111,5 @@ class Watch:
             self._views[name] = view
             if len(self._views) == len(self._observers):
                 self.looked.set()
-            await asyncio.sleep(max(0.0, self._every_seconds - (time.monotonic() - begun)))
+            await asyncio.sleep(max(0.0, self._every_seconds * (1 + phase) - (time.monotonic() - begun)))
+            phase = 0.0

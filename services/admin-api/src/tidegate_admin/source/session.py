@@ -5,6 +5,7 @@ message of the server is passed on: it may quote values.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from tidegate_admin.errors import ApiError
 from tidegate_admin.slots.service import connection_arguments
 
 AT_ONCE = 4
+IDLE_SECONDS = 30.0
 SECONDS = 5.0
 Session = psycopg.AsyncConnection[Any]
 
@@ -74,11 +76,22 @@ class Sessions:
     def __init__(self, source: PostgresSource) -> None:
         self._source = source
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._idle: tuple[Session, float] | None = None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Session]:
-        async with self._open(connection_arguments(self._source)) as session:
+        """One that reads is kept for the next question for a while: connecting costs more than asking."""
+        idle, self._idle = self._idle, None
+        if idle is not None and (idle[0].closed or time.monotonic() - idle[1] > IDLE_SECONDS):
+            await idle[0].close()
+            idle = None
+        async with self._open(connection_arguments(self._source), idle[0] if idle else None) as session:
             yield session
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            await idle[0].close()
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[Session]:
@@ -88,13 +101,19 @@ class Sessions:
             yield session
 
     @asynccontextmanager
-    async def _open(self, arguments: dict[str, Any]) -> AsyncIterator[Session]:
+    async def _open(self, arguments: dict[str, Any], kept: Session | None = None) -> AsyncIterator[Session]:
+        is_reading = "default_transaction_read_only" in arguments["options"]
         try:
             async with asyncio.timeout(SECONDS), self._room:
-                session = await psycopg.AsyncConnection.connect(**arguments)
+                session = kept or await psycopg.AsyncConnection.connect(**arguments)
                 try:
                     yield session
-                finally:
+                except BaseException:
+                    await session.close()
+                    raise
+                if is_reading and self._idle is None:
+                    self._idle = (session, time.monotonic())
+                else:
                     await session.close()
         except psycopg.Error as error:
             raise _meaning(error) from error

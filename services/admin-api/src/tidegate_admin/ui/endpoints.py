@@ -27,13 +27,13 @@ _LETTERS = 20
 @router.get("/")
 @router.get("/ui")
 @needs(Scope.READ)
-def page(deps: Given) -> HTMLResponse:
+async def page(deps: Given) -> HTMLResponse:
     return HTMLResponse(render_page("Tidegate", render_pipelines(pipelines(deps), deps.watch.names), is_live=True))
 
 
 @router.get("/ui/live")
 @needs(Scope.READ)
-def live(deps: Given) -> HTMLResponse:
+async def live(deps: Given) -> HTMLResponse:
     return HTMLResponse(render_live(pipelines(deps), deps.watch.names))
 
 
@@ -47,29 +47,29 @@ async def letters(of: Of) -> HTMLResponse:
 
 @router.get("/docs")
 @needs(Scope.READ)
-def docs(request: Request) -> HTMLResponse:
+async def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(render_page("Tidegate API", render_reference(request.app.openapi())))
 
 
 @router.get("/openapi.json")
 @needs(Scope.READ)
-def openapi(request: Request) -> JSONResponse:
+async def openapi(request: Request) -> JSONResponse:
     return JSONResponse(request.app.openapi())
 
 
 @router.get("/ui/page.css")
 @needs(Scope.READ)
-def style() -> Response:
+async def style() -> Response:
     return Response(_FILES.joinpath("page.css").read_bytes(), media_type="text/css")
 
 
 @router.get("/ui/page.js")
 @needs(Scope.READ)
-def script() -> Response:
+async def script() -> Response:
     return Response(_FILES.joinpath("page.js").read_bytes(), media_type="text/javascript")
 
 
 @router.get("/ui/icon.svg")
 @needs(Scope.READ)
-def icon() -> Response:
+async def icon() -> Response:
     return Response(_FILES.joinpath("icon.svg").read_bytes(), media_type="image/svg+xml")
