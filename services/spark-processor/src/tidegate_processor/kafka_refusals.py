@@ -8,7 +8,7 @@ from confluent_kafka.error import KafkaError
 
 from tidegate.errors import StreamError, TidegateError, TransientError
 
-_TERMINAL = frozenset(
+_FINAL = frozenset(
     (
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -35,8 +35,12 @@ def mapped(doing: str) -> Iterator[None]:
         raise refused(error.args[0], doing) from error
 
 
+def is_final(error: KafkaError) -> bool:
+    return error.code() in _FINAL
+
+
 def refused(error: KafkaError, doing: str) -> TidegateError:
-    if error.code() in _TERMINAL:
+    if is_final(error):
         return StreamError(
             f"Kafka refuses the sink to {doing}: {error.name()}",
             code="SINK_KAFKA_REFUSED",

@@ -4,15 +4,16 @@ All that a frame needs are asked for at once, before anything of it is written: 
 while a thousand topics are made one by one. What is known of a topic is kept for as long as the lane goes on.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 from confluent_kafka.error import KafkaError
 
-from tidegate.errors import RecordError, StreamError
-from tidegate_processor.kafka_refusals import mapped, refused
+from tidegate.errors import RecordError, StreamError, TransientError
+from tidegate_processor.kafka_refusals import is_final, mapped, refused
 
 LARGEST_RECORD_BYTES = 16 * 2**20
 """Of a topic that is created, and of a request; an existing topic's own limit is asked for."""
@@ -22,6 +23,7 @@ RECORD_OVERHEAD_BYTES = 256
 _LIMIT = "max.message.bytes"
 _CALL_SECONDS = 30.0
 _PING_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
 
 
 class TargetTopics:
@@ -37,15 +39,20 @@ class TargetTopics:
         with mapped("reach the brokers"):
             AdminClient(self._client_settings).list_topics(timeout=_PING_SECONDS)
 
-    def limits(self, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, int | RecordError]:
-        """The largest record that each takes, or why there can be no such topic."""
+    def limits(
+        self, topics: Iterable[str], settings: Mapping[str, str], producer: Producer
+    ) -> dict[str, int | RecordError]:
+        """The largest record that each takes, or why there can be no such topic. `producer` knows them afterwards."""
         refusals: dict[str, RecordError] = {}
         unknown = [topic for topic in topics if topic not in self._limits]
         if unknown:
             # Kept until the answers are there: a client that goes takes its requests with it.
             admin = AdminClient(self._client_settings)
             refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **settings})
-            self._ask(admin, [topic for topic in unknown if topic not in self._limits and topic not in refusals])
+            there = [topic for topic in unknown if topic not in refusals]
+            self._ask(admin, [topic for topic in there if topic not in self._limits])
+            if there:
+                _introduce(producer, admin, there)
         return {topic: refusals.get(topic) or self._limits[topic] for topic in topics}
 
     def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
@@ -79,6 +86,41 @@ class TargetTopics:
                 remedy="Raise the topic's max.message.bytes, or lower the sink's option batch_bytes.",
             )
         self._limits[topic] = min(limit, LARGEST_RECORD_BYTES) - RECORD_OVERHEAD_BYTES
+
+
+def _introduce(producer: Producer, admin: AdminClient, topics: Iterable[str]) -> None:
+    """Waits until their leaders have made a place for them, and lets the producer know all of them in one answer."""
+    deadline = time.monotonic() + _CALL_SECONDS
+    while True:
+        with mapped("find its topics"):
+            known = producer.list_topics(timeout=_CALL_SECONDS).topics
+        missing = [topic for topic in topics if topic not in known or not known[topic].partitions]
+        if not missing:
+            missing = _without_a_place(
+                [TopicPartition(topic, at) for topic in topics for at in known[topic].partitions], admin
+            )
+        if not missing:
+            return
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"the brokers do not serve topic {missing[0]}",
+                code="TOPIC_NOT_SERVED",
+                remedy="Check that the brokers see each other; the lane restarts at its cursor.",
+            )
+        producer.poll(_LOOK_SECONDS)
+
+
+def _without_a_place(partitions: Iterable[TopicPartition], admin: AdminClient) -> list[str]:
+    asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
+    missing = []
+    for partition, answer in asked.items():
+        try:
+            answer.result(_CALL_SECONDS)
+        except KafkaException as error:
+            if is_final(error.args[0]):
+                raise refused(error.args[0], "find its topics") from error
+            missing.append(partition.topic)  # not yet, or its leader is elsewhere now
+    return missing
 
 
 def _refusal(topic: str) -> RecordError:

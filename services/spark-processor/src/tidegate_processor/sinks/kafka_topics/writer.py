@@ -5,7 +5,8 @@ the transactional id before; only then is the committed cursor read.
 """
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,7 @@ _DEAD_LETTER_SETTINGS = {"retention.ms": "-1"}
 _FIRST_PARTITION = 0
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
+_WAITING_MESSAGES = 500
 _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
 
@@ -63,6 +65,8 @@ class KafkaTopicsSink:
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._in_transaction = False
+        self._waiting: list[tuple[str, int, list[Message]]] = []
+        self._waiting_messages = 0
 
     def ping(self) -> None:
         self._topics.ping()
@@ -77,7 +81,9 @@ class KafkaTopicsSink:
     def write(self, frame: Frame, after: Position) -> Receipt:
         encoded = self._encoder.encode(frame, after)
         rejected = list(encoded.rejected)
-        limits = self._topics.limits([events.topic for events in encoded.topics], self._options.topic_config)
+        producer, _ = self._opened()
+        topics = [events.topic for events in encoded.topics]
+        limits = self._topics.limits(topics, self._options.topic_config, producer)
         count = written = 0
         for events in encoded.topics:
             taken = self._write_events(events, limits[events.topic], rejected)
@@ -102,7 +108,8 @@ class KafkaTopicsSink:
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         topic = self._dead_letters
-        limit = self._topics.limits([topic], _DEAD_LETTER_SETTINGS)[topic]
+        producer, _ = self._opened()
+        limit = self._topics.limits([topic], _DEAD_LETTER_SETTINGS, producer)[topic]
         if isinstance(limit, RecordError):
             raise limit
         for letter in letters:
@@ -116,13 +123,17 @@ class KafkaTopicsSink:
         place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
         with mapped("commit"):
             self._begin(producer)
-            producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), _CALL_SECONDS)
-            producer.commit_transaction(_CALL_SECONDS)
+            group = consumer.consumer_group_metadata()
+            _until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, _CALL_SECONDS))
+        self._send(producer)
+        with mapped("commit"):
+            _until_it_is_done(lambda: producer.commit_transaction(_CALL_SECONDS))
         self._in_transaction = False
 
     def close(self) -> None:
         producer, consumer = self._producer, self._consumer
         self._producer = self._consumer = None
+        self._forget_waiting()
         if consumer is not None:
             consumer.close()
         if producer is not None and self._in_transaction:
@@ -132,17 +143,32 @@ class KafkaTopicsSink:
                 producer.abort_transaction(_CALL_SECONDS)
 
     def _produce(self, topic: str, partition: int, batch: list[Message]) -> None:
-        """In order: of a batch that the client's queue does not hold, it takes the first ones."""
+        """Few messages wait for the commit, which sends the cursor first. If the brokers still finish the transaction
+        before, they refuse whatever comes first; a cursor comes again after 2 ms, a partition after 20."""
         producer, _ = self._opened()
-        with mapped("begin a transaction"):
-            self._begin(producer)
-        while self._take(producer, topic, partition, batch) < len(batch):
-            batch = [message for message in batch if "_error" in message]
-            for message in batch:
-                error: Any = message.pop("_error")
-                if error.code() != KafkaError._QUEUE_FULL:
-                    raise refused(error, "produce")
-            producer.poll(_QUEUE_SECONDS)
+        self._waiting.append((topic, partition, batch))
+        self._waiting_messages += len(batch)
+        if self._in_transaction or self._waiting_messages > _WAITING_MESSAGES:
+            with mapped("begin a transaction"):
+                self._begin(producer)
+            self._send(producer)
+
+    def _send(self, producer: Producer) -> None:
+        """In order: of a batch that the client's queue does not hold, it takes the first ones."""
+        for topic, partition, each in self._waiting:
+            batch = each
+            while self._take(producer, topic, partition, batch) < len(batch):
+                batch = [message for message in batch if "_error" in message]
+                for message in batch:
+                    error: Any = message.pop("_error")
+                    if error.code() != KafkaError._QUEUE_FULL:
+                        raise refused(error, "produce")
+                producer.poll(_QUEUE_SECONDS)
+        self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._waiting_messages = 0
 
     @staticmethod
     def _take(producer: Producer, topic: str, partition: int, batch: list[Message]) -> int:
@@ -179,6 +205,18 @@ class KafkaTopicsSink:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }
+
+
+def _until_it_is_done(call: Callable[[], None]) -> None:
+    """The client comes again twice and then asks us to: the brokers may take longer over the transaction before."""
+    deadline = time.monotonic() + _CALL_SECONDS
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_BACKOFF_MS / 1000)
 
 
 def _too_large(topic: str, limit: int) -> RecordError:

@@ -1,20 +1,31 @@
 """What consumers of committed records get: byte for byte what the reference says, in order, where it is looked for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from hypothesis import HealthCheck, Phase, given, settings
 from kit import reference
 from kit.frames import GENERATION, INT4, ORDERS, TEXT, RawLog, row
-from kit.made_frames import frames
+from kit.made_frames import frame_of, frames
 from kit.wait import wait
 
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.frame import Frame, decode_frame
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
-from tidegate.pgoutput.messages import Column, Delete, Insert, OldKind, Relation, ReplicaIdentity, Truncate, Update
+from tidegate.pgoutput.messages import (
+    Begin,
+    Column,
+    Delete,
+    Insert,
+    OldKind,
+    Relation,
+    ReplicaIdentity,
+    Truncate,
+    Update,
+)
 from tidegate.position import BEGINNING
 
 NO_KEY = Relation(
@@ -22,6 +33,7 @@ NO_KEY = Relation(
 )
 ONE_TOPIC = "{pipeline}.all"
 PARTITIONS = 4
+CURSOR = Cursor(GENERATION.id, "topic", 1, "", 1, 1, BEGINNING, Lsn(0), "c", 1)
 
 
 def committed(bootstrap: str, topic: str, count: int, partitions: int = 1) -> list[Message]:
@@ -77,6 +89,35 @@ def test_keys_meet_the_partitions_of_kafkas_own_clients_and_what_has_none_the_fi
     assert len(set(expected.values())) == PARTITIONS
 
 
+def test_transactions_that_follow_each_other_at_once_all_get_through(config, start) -> None:
+    """The brokers still finish the one before, and refuse the next one more often than the client asks by itself."""
+    log = RawLog()
+    log.epoch()
+    for at in range(100):
+        log.transaction(row(at))
+    delivery = start()
+
+    for offset, frame in enumerate(log.frames):
+        delivery.feed([(offset, frame)])
+        delivery.commit()
+
+    messages = committed(config.kafka.bootstrap, f"{config.pipeline}.public.orders", 100)
+    assert [message.key() for message in messages] == [b'{"id":%d}' % at for at in range(100)]
+
+
+def test_many_tables_that_nobody_has_seen_before_come_in_one_frame(config, start) -> None:
+    relations = [replace(ORDERS, relation_id=1 + at, name=f"orders{at}") for at in range(40)]
+    rows = [Insert(relation.relation_id, (b"1", b"")) for relation in relations]
+    sink = start()._sink
+
+    receipt = sink.write(frame_of(relations, [Begin(Lsn(9), 5, 7), *rows]), BEGINNING)
+    sink.commit(CURSOR)
+
+    assert (receipt.events, receipt.rejected) == (40, ())
+    for relation in relations:
+        committed(config.kafka.bootstrap, f"{config.pipeline}.public.{relation.name}", 1)
+
+
 def test_whatever_stands_in_frames_arrives_as_the_reference_says(config, start) -> None:
     """Names, types and values that no sane source has, all into one topic."""
     sink = start(topic=ONE_TOPIC)._sink
@@ -97,7 +138,7 @@ def test_whatever_stands_in_frames_arrives_as_the_reference_says(config, start) 
         expected.extend(made)
 
     write()
-    sink.commit(Cursor(GENERATION.id, "topic", 1, "", 1, 1, BEGINNING, Lsn(0), "c", 1))
+    sink.commit(CURSOR)
 
     assert said(committed(config.kafka.bootstrap, f"{config.pipeline}.all", len(expected))) == expected
 
