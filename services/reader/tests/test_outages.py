@@ -1,5 +1,6 @@
 """What the reader does while Redis, Kafka or the network of its neighbours is away: late, never lost, never early."""
 
+import json
 import os
 import signal
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from kit.wait import wait
 
+from tidegate.contracts.names import audit_key
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode
 from tidegate.pgoutput.messages import Insert
@@ -66,6 +68,8 @@ def test_statuses_go_out_while_the_raw_topic_takes_nothing(fleet: Any, kafka: An
     if in_docker:
         pytest.skip("a container's processes cannot be stopped from here")
     reader = fleet.reader("raw_topic.max_in_flight=1MiB")
+    fleet.sql("INSERT INTO orders (note) VALUES ('first')")
+    wait(lambda: inserted(fleet) == ["first"], 10, "the table's shape is known")
     broker = kafka.pid
     os.kill(broker, signal.SIGSTOP)
     try:
@@ -77,8 +81,27 @@ def test_statuses_go_out_while_the_raw_topic_takes_nothing(fleet: Any, kafka: An
         assert reader.poll() is None
     finally:
         os.kill(broker, signal.SIGCONT)
-    wait(lambda: len(inserted(fleet)) == 20_000, 30, "all rows are in the raw topic")
+    wait(lambda: len(inserted(fleet)) == 20_001, 30, "all rows are in the raw topic")
 
 
 def inserted(fleet: Any) -> list[str]:
     return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
+
+
+def test_a_sink_that_is_not_required_any_more_is_written_down_before_the_gate_forgets_it(fleet: Any) -> None:
+    fleet.settings["sinks"].append({"name": "slow", "type": "kafka_topics"})
+    reader = fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES ('a')")
+    wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
+    last = fleet.records()[-1]
+    fleet.ack(last)
+    wait(lambda: fleet.status().gate_holder == "slow", 10, "the gate waits for the other sink")
+    fleet.stop(reader)
+    fleet.settings["sinks"].pop()
+    fleet.reader()
+    wait(lambda: fleet.confirmed() >= last.frame.header.safe_lsn, 10, "the slot follows the sink that is left")
+    with fleet.redis() as client:
+        [(_, entry)] = client.xrange(audit_key(fleet.name))
+    told = json.loads(entry[b"entry"])
+    assert (told["operation"], told["path"], told["acked"]) == ("sinkRemoved", "/sinks/slow", "nothing")
+    assert "sink_no_longer_required" in fleet.log()

@@ -34,6 +34,7 @@ from tidegate_reader.frames import EpochStamp
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
+from tidegate_reader.removed_sinks import tombstone
 from tidegate_reader.resume import GAP_LOST, Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
@@ -88,7 +89,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     created = await _ensure_slot(config, checked, side, stream, has_past=log.tail is not None or lineage is not None)
     born = await _confirmed(side, config.source.slot.name)
     generation = generation_of(await _identity(config, stream), log, lineage, born)
-    acks = await _read_acks(config, generation)
+    acks: Mapping[str, Ack] = await _read_acks(config, generation)
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
     await stream.start(_start_command(config, options, started))
@@ -116,6 +117,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
         software=f"tidegate-reader {version('tidegate-reader')}",
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
+    await tombstone(config, lineage, acks)
     lineage = Lineage(generation, decided.number, checked.topic_id, confirmed, tuple(config.required_sinks))
     await _say(config, lineage)
     producer = await _begin_epoch(config, stamp, decided, record)

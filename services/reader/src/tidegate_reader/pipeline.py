@@ -8,6 +8,7 @@ One TaskGroup: the first task that fails ends the run, and its error says whethe
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 
 from tidegate.clock import unix_microseconds
@@ -27,6 +28,7 @@ from tidegate_reader.publication_watch import PublicationWatch
 from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.raw_watch import RawLook, RawWatch
 from tidegate_reader.schema_topic import SchemaTopic, read_shapes
+from tidegate_reader.shapes import Shape
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
@@ -54,12 +56,18 @@ async def run(around: Surroundings) -> None:
         raw_look = RawLook(around.config)
         resources.push_async_callback(raw_look.close)
         await raw_look.open()
+        known = await read_shapes(around.config, opened.stamp.generation.id, opened.plan.position)
         _announce(around, opened)
-        await _flow(around, opened, side, stream, raw_look)
+        await _flow(around, opened, side, stream, raw_look, known)
 
 
 async def _flow(
-    around: Surroundings, opened: Run, side: SideConnection, stream: ReplicationStream, raw_look: RawLook
+    around: Surroundings,
+    opened: Run,
+    side: SideConnection,
+    stream: ReplicationStream,
+    raw_look: RawLook,
+    known: Mapping[int, Shape],
 ) -> None:
     config, plan = around.config, opened.plan
     gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
@@ -72,7 +80,7 @@ async def _flow(
         skip_to=plan.skip_to,
         next_seq=1,
         wall_clock=unix_microseconds,
-        known=await read_shapes(config, opened.stamp.generation.id, plan.position),
+        known=known,
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)

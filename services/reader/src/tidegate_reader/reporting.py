@@ -13,6 +13,7 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.config.redis import RedisConfig
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key, reader_status_key
+from tidegate.observability import logs
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.progress import Progress
 
@@ -28,6 +29,7 @@ class Reporter:
         self._client: redis.asyncio.Redis | None = None
         self.lineage: Lineage | None = None
         """Said with each report, for a Redis that has been emptied."""
+        self._is_told = False
 
     async def run(self) -> None:
         while True:
@@ -50,9 +52,17 @@ class Reporter:
         try:
             async with asyncio.timeout(WRITE_SECONDS):
                 await self._client.mset(values)
-        except (redis.RedisError, OSError, TimeoutError):
+        except (redis.RedisError, OSError, TimeoutError) as error:
             await self.close()
+            self._tell(type(error).__name__)
             return False
         finally:
             raise_if_cancelled()
+        self._is_told = False
         return True
+
+    def _tell(self, error: str) -> None:
+        """Once, until it works again: a user without the right to write would else never be noticed."""
+        if not self._is_told:
+            self._is_told = True
+            logs.get("reader").warning("status_unwritten", error=error)
