@@ -52,6 +52,8 @@ class Oracle:
         self.lanes = {name: LaneLedger(name, required) for name, required in lanes}
         self.expected: list[Committed] = []
         self.is_forked = False
+        self.is_unknowable = False
+        """Another server, and nothing is left that could tell."""
         self.moved_floor = Lsn(0)
         """confirmed_flush was moved here by somebody else."""
         self.excused_below = Lsn(0)
@@ -77,6 +79,8 @@ class Oracle:
                 self._changes[entry.position(ordinal)] = (entry, change)
 
     def applied(self, lane: LaneLedger, batch: Batch) -> None:
+        if self.is_unknowable:
+            return
         for event in batch.events:
             change = self._known(lane, event.position)
             if change.mark not in event.value:
@@ -109,7 +113,7 @@ class Oracle:
         if before is not None and (ack.position < before.position or ack.safe_lsn < before.safe_lsn):
             raise Violation("I12", "an ack went back", f"{ack.sink} {before.position} to {ack.position}")
         self._floor[ack.generation, ack.sink] = ack
-        pending = self.pending(lane)
+        pending = None if self.is_unknowable else self.pending(lane)
         if pending is not None and (pending.commit_lsn < ack.safe_lsn or self._missing(lane, ack.position)):
             detail = f"{lane.name} acks {ack.position} safe {format_lsn(ack.safe_lsn)}, lacks {_text(pending)}"
             raise Violation("I3", "ack beyond what is durable", detail)

@@ -88,10 +88,8 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
 
     async def lineage(redis: Any, pipeline: str) -> Any:
         found = read_lineage(redis, pipeline)
-        if found is None and world.has_begun and not world.topic.available():
-            world.lineage_is_gone = True
-            if world.slot_was_tampered and world.server.slot is not None:
-                world.oracle.excused_below = world.server.slot.confirmed
+        if found is None and world.has_begun:
+            world.memory_was_lost()
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:

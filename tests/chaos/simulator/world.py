@@ -169,6 +169,8 @@ class World:
         self._lineage_began = True
         slot = self.server.create_slot(name)
         self.oracle.moved_floor = slot.confirmed
+        if self.lineage_is_gone:
+            self.oracle.excused_below = slot.confirmed
         return slot
 
     @property
@@ -180,6 +182,15 @@ class World:
     def is_known(self) -> bool:
         """Whether a reader has ever said where it works: before that nobody knows of the slot."""
         return self.has_begun or self.redis.seen(lineage_key(self.config.pipeline)) is not None
+
+    def memory_was_lost(self) -> None:
+        """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for
+        it to know: what the raw topic held if that is empty too, and that somebody else has moved the slot."""
+        if not self.topic.available():
+            self.lineage_is_gone = True
+            self.oracle.is_unknowable = self.oracle.is_forked
+        if self.slot_was_tampered and self.server.slot is not None:
+            self.oracle.excused_below = self.server.slot.confirmed
 
     def pipeline_begins_anew(self) -> None:
         self._lineage_began = False

@@ -118,7 +118,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
     await tombstone(config, lineage, acks)
-    lineage = Lineage(generation, decided.number, checked.topic_id, confirmed, tuple(config.required_sinks))
+    lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, tuple(config.required_sinks))
     await _say(config, lineage)
     producer = await _begin_epoch(config, stamp, decided, record)
     try:

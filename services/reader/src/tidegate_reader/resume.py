@@ -1,13 +1,13 @@
 """Where a run begins: from the raw topic's end, the slot, and the acks. Pure, so that every case is a line in a test.
 
-`low` of a required sink: its ack's safe_lsn; a sink without an ack needs what the slot still has.
+`low` of a required sink: its ack's safe_lsn; a sink without an ack needs what the slot still has. If the gate counted on
+it before and the slot has moved all the same, it was not us, and `low` is where it stood then (lineage).
 
 | raw topic | slot and acks | decision |
 | --- | --- | --- |
 | empty | slot just created | continue from the slot's first LSN |
-| empty | slot existed, no ack below where the server starts | re-feed, in the generation before (lineage) |
-| empty | an ack below where the server starts | LOST |
-| empty | no ack of a sink that the gate counts on, and the slot has moved | LOST: somebody else moved it |
+| empty | slot existed, no `low` below where the server starts | re-feed, in the generation before (lineage) |
+| empty | a `low` below where the server starts | LOST |
 | of another generation | | LOST |
 | ahead of the server's WAL | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
@@ -72,6 +72,8 @@ class Plan:
     safe_lsn: Lsn
     """Known to be in the raw topic, or with every required sink."""
     skip_to: Position
+    kept_from: Lsn
+    """What a sink without an ack is owed begins here."""
 
 
 def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, born: Lsn) -> Generation:
@@ -109,31 +111,31 @@ def plan(
     lineage: Lineage | None = None,
 ) -> Plan:
     tail = log.tail
-    # A sink without an ack joins from where the server starts: the gate has never counted on it.
-    behind = [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
+    overrun = _overrun(slot, acks, required, lineage)
+    kept_from = lineage.kept_from if lineage and overrun else slot.lsn
+    behind = overrun + [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
     if tail is None:
-        lost = behind + _overrun(slot, acks, required, lineage)
-        if lost:
-            raise _lost(lost, slot.lsn)
+        if behind:
+            raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
         # Where nobody remembers the numbers: a topic has never had more epochs than records.
         number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
-        return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING)
+        return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
     if tail.safe_lsn > slot.wal_end:
         raise _ahead(tail.safe_lsn, slot.wal_end)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)
     if slot.lsn <= tail.safe_lsn:
-        missing = uncovered(log, topic_id, acks, required, slot.lsn)
+        missing = uncovered(log, topic_id, acks, required, kept_from)
         if not missing:
-            return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position)
+            return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position, kept_from)
         lost = [sink for sink in missing if sink in behind]
     else:
         lost = [sink for sink in required if sink not in acks or acks[sink].safe_lsn < slot.lsn]
         lost = lost if required else ["the raw topic"]
     if lost:
         raise _lost(lost, slot.lsn)
-    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING)
+    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
 
 
 def _overrun(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], lineage: Lineage | None) -> list[str]:
