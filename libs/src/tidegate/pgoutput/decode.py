@@ -125,12 +125,12 @@ def _flags(cursor: Cursor, known: int) -> int:
 
 
 def _insert(cursor: Cursor, xid: int | None) -> Insert:
-    return Insert(cursor.u32(), _new_row(cursor, cursor.u8()), xid)
+    relation_id, kind = cursor.u32_u8()
+    return Insert(relation_id, _new_row(cursor, kind), xid)
 
 
 def _update(cursor: Cursor, xid: int | None) -> Update:
-    relation_id = cursor.u32()
-    kind = cursor.u8()
+    relation_id, kind = cursor.u32_u8()
     old_kind = _OLD_KINDS.get(kind)
     if old_kind is None:
         return Update(relation_id, None, None, _new_row(cursor, kind), xid)
@@ -139,8 +139,8 @@ def _update(cursor: Cursor, xid: int | None) -> Update:
 
 
 def _delete(cursor: Cursor, xid: int | None) -> Delete:
-    relation_id = cursor.u32()
-    old_kind = _OLD_KINDS.get(cursor.u8())
+    relation_id, kind = cursor.u32_u8()
+    old_kind = _OLD_KINDS.get(kind)
     if old_kind is None:
         cursor.fail("an old row was expected")
     return Delete(relation_id, old_kind, _row(cursor), xid)

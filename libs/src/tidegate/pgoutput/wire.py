@@ -17,6 +17,7 @@ U32 = struct.Struct(">I")
 I64 = struct.Struct(">q")
 U64 = struct.Struct(">Q")
 
+_U32_U8 = struct.Struct(">IB")
 _XLOG_DATA = struct.Struct(">cQQq")
 _KEEPALIVE = struct.Struct(">cQqB")
 _STATUS = struct.Struct(">cQQQqB")
@@ -65,6 +66,15 @@ class Cursor:
 
     def u32(self) -> int:
         return self._number(U32)
+
+    def u32_u8(self) -> tuple[int, int]:
+        """As every change of a row begins: one reading costs half of two."""
+        try:
+            numbers: tuple[int, int] = _U32_U8.unpack_from(self.data, self.position)
+        except struct.error:
+            self._cut(_U32_U8.size)
+        self.position += _U32_U8.size
+        return numbers
 
     def i64(self) -> int:
         return self._number(I64)
