@@ -52,10 +52,10 @@ def test_nothing_of_it_reaches_the_log_whatever_is_asked(filled: AdminPlace) -> 
     client.get(f"{filled.base}/frames/1")
     client.get(f"{filled.base}/dead-letters/{make_letter(2).id}")
     client.post(f"{filled.base}/searches", json={"table": "public.orders", "key": {"note": CANARY}})
-    client.post(f"{filled.base}/slots/{CANARY}/drop", json={"confirm": CANARY})
+    client.post(f"{filled.base}/slots/tidegate_none/drop", json={"confirm": CANARY})
     client.post(f"{filled.base}/configuration/validate", json={"text": f"pipeline: {CANARY}\npassword: {CANARY}"})
     client.post(f"{filled.base}/publications/mine/tables", content=json.dumps({"schema": CANARY}))
-    told = filled.process.log().replace(f"/slots/{CANARY}/drop", "")  # a path is what the audit is about
+    told = filled.process.log()
     for word in (CANARY, "secret of row", token, token.rpartition("_")[2], *secrets(filled)):
         assert word not in told
 
