@@ -140,7 +140,10 @@ def broker_answers(host: str, port: int) -> bool:
 
 
 def _new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """None that begins with a dash: the tool would take it for an option. Kafka's own ids don't, for that reason."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
 
 
 def _listed_brokers(connection: socket.socket) -> int:
