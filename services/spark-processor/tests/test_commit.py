@@ -265,18 +265,6 @@ def test_a_cursor_that_is_gone_is_not_guessed() -> None:
     assert notes(sink) == [1]
 
 
-def test_a_log_that_ends_before_the_cursor_stops_the_lane() -> None:
-    log, sink = RawLog(), MemorySink()
-    log.epoch()
-    log.transaction(row(1))
-    feed(deliver(sink), log)
-
-    with pytest.raises(StreamError) as raised:
-        late_delivery(sink, acked=None, raw=RawTopicView("topic", 0, 1))
-
-    assert raised.value.code == "RAW_TOPIC_TRUNCATED"
-
-
 def test_snapshot_frames_are_not_passed_over() -> None:
     log, sink = RawLog(), MemorySink()
     log.epoch()

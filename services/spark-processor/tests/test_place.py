@@ -12,7 +12,7 @@ from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import Insert
-from tidegate_processor import commit
+from tidegate_processor import place
 from tidegate_processor.commit import Delivery
 from tidegate_processor.kafka_clients import RawTopicView
 
@@ -175,11 +175,11 @@ def test_a_new_lane_does_not_guess_what_the_source_keeps(topic_id: str | None) -
 
 def test_a_new_lane_that_waits_starts_anew_when_less_is_owed_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sink was added: the reader that ran before it said where it had begun, long ago."""
-    monkeypatch.setattr(commit, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(place, "_LOOK_SECONDS", 0.0)
     log, _ = three_transactions()
     sink, known = MemorySink(), [lineage(log, 0x1000)]
     waiting = deliver(sink, raw=trimmed(log, 2))
-    waiting._lineage = lambda: known[0]
+    waiting._place._lineage = lambda: known[0]
     feed(waiting, log, start=2)
     assert waiting.waits_for
 
@@ -198,3 +198,15 @@ def test_in_a_topic_that_was_made_again_the_ack_is_said_again_at_once() -> None:
 
     assert ack is not None
     assert (ack.topic_id, ack.offset) == ("topic", 1)
+
+
+def test_a_log_that_ends_before_the_cursor_stops_the_lane() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    feed(deliver(sink), log)
+
+    with pytest.raises(StreamError) as raised:
+        deliver(sink, raw=RawTopicView("topic", 0, 1))
+
+    assert raised.value.code == "RAW_TOPIC_TRUNCATED"

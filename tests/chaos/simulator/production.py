@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.simulator import edges
 from chaos.simulator.clock import Pause
+from chaos.simulator.verdicts import lineage_is_unknown
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
 import tidegate_processor.control
+import tidegate_processor.place
 import tidegate_reader.feedback
 import tidegate_reader.intake
 import tidegate_reader.opening
@@ -74,7 +76,22 @@ def models(world: "World") -> Iterator[None]:
 
 
 def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
-    opening, secrets = tidegate_reader.opening, _Secrets(world.seed)
+    clock = world.time
+    return [
+        *_of_the_start(world),
+        (tidegate_reader.raw_log, "WINDOW", WINDOW),
+        (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
+        (tidegate_reader.intake, "time", clock),
+        (tidegate_reader.feedback, "time", clock),
+        (tidegate_processor.commit, "time", clock),
+        (tidegate_processor.place, "time", clock),
+        (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
+        (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
+    ]
+
+
+def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
+    opening, clock = tidegate_reader.opening, world.time
 
     async def check(config: PipelineConfig, side: Any) -> Any:
         return await edges.check(world, side)
@@ -89,7 +106,7 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     async def lineage(redis: Any, pipeline: str) -> Any:
         found = read_lineage(redis, pipeline)
         if found is None and world.has_begun:
-            world.memory_was_lost()
+            lineage_is_unknown(world)
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:
@@ -112,7 +129,6 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     async def epoch_frame(producer: Any, topic: str, data: bytes, expected: int) -> None:
         await edges.publish_epoch_frame(producer, data, expected)
 
-    clock = world.time
     return [
         (opening, "check", check),
         (opening, "read_raw_log", read_log),
@@ -129,13 +145,6 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "close_producer", close),
         (opening, "publish_epoch_frame", epoch_frame),
         (opening, "version", lambda _: "0"),
-        (opening, "secrets", secrets),
+        (opening, "secrets", _Secrets(world.seed)),
         (opening, "unix_microseconds", clock.unix_microseconds),
-        (tidegate_reader.raw_log, "WINDOW", WINDOW),
-        (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
-        (tidegate_reader.intake, "time", clock),
-        (tidegate_reader.feedback, "time", clock),
-        (tidegate_processor.commit, "time", clock),
-        (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
-        (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
     ]

@@ -18,9 +18,9 @@ from chaos.simulator.plan import Plan
 from chaos.simulator.postgres import Server, Slot, Transaction, Walsender
 from chaos.simulator.production import configuration
 from chaos.simulator.reader import ReaderProcess
+from chaos.simulator.verdicts import check_lane_lost, check_reader_lost
 from chaos.simulator.workload import Workload
 
-from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError
 from tidegate.lsn import Lsn
@@ -183,15 +183,6 @@ class World:
         """Whether a reader has ever said where it works: before that nobody knows of the slot."""
         return self.has_begun or self.redis.seen(lineage_key(self.config.pipeline)) is not None
 
-    def memory_was_lost(self) -> None:
-        """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for
-        it to know: what the raw topic held if that is empty too, and that somebody else has moved the slot."""
-        if not self.topic.available():
-            self.lineage_is_gone = True
-            self.oracle.is_unknowable = self.oracle.is_forked
-        if self.slot_was_tampered and self.server.slot is not None:
-            self.oracle.excused_below = self.server.slot.confirmed
-
     def pipeline_begins_anew(self) -> None:
         self._lineage_began = False
         self.oracle.begin_anew()
@@ -219,44 +210,12 @@ class World:
         if reader.exit_code is ExitCode.LOST:
             self.reader_lost = reader.error
             self.counts[f"reader LOST {reader.error and reader.error.code}"] += 1
-            self._check_lost(reader)
+            check_reader_lost(self, reader.error)
         self._next_start = self.time.now + 0.5
 
     def lane_lost(self, lane: Lane, error: TidegateError) -> None:
         self.counts[f"lane LOST {error.code}"] += 1
-        if self.lineage_is_gone and error.code == "GENERATION_CHANGED":
-            return
-        if error.code == "GAP_LOST" and self._is_forgotten():
-            return
-        if error.code == "RAW_TOPIC_TRIMMED" and not lane.config.required and lane.server.cursor:
-            # That nothing was between its place and the beginning is more than anybody can prove.
-            if self._is_there(decode_cursor(lane.server.cursor)):
-                raise Violation("I7", "lane LOST though its place is there", lane.name)
-            return
-        if not self.oracle.is_lost(lane.ledger, self.server.slot, self.topic):
-            raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
-
-    def _check_lost(self, reader: ReaderProcess) -> None:
-        if self.slot_was_tampered or self.oracle.is_forked:
-            return
-        if not self.oracle.required_is_lost(self.server.slot, self.topic) and not self._is_forgotten():
-            code = reader.error.code if reader.error else "?"
-            raise Violation("I7", f"reader LOST without a loss ({code})", str(reader.error))
-
-    def _is_forgotten(self) -> bool:
-        """Whether all that anybody still knows of a required lane lies below what was confirmed, and the raw topic does
-        not reach back to it: its newest acks went with Redis."""
-        slot = self.server.slot
-        for lane in self.lanes:
-            cursor = decode_cursor(lane.server.cursor) if lane.server.cursor else None
-            if slot and self.redis.has_forgotten and lane.config.required:
-                known = cursor.safe_lsn if cursor else Lsn(0)
-                if known < slot.confirmed and not self._is_there(cursor):
-                    return True
-        return False
-
-    def _is_there(self, cursor: Cursor | None) -> bool:
-        return bool(cursor and cursor.topic_id == self.topic.id and cursor.next_offset >= self.topic.beginning)
+        check_lane_lost(self, lane, error)
 
     def _reader(self) -> ReaderProcess | None:
         own = self.readers[-1] if self.readers and not self.readers[-1].is_zombie else None

@@ -5,16 +5,6 @@
 | running  | take, decode, route, write; commit; then ack | commit what is written, ack: drained    |
 | drained  | left alone, the next incarnation reads them  | -                                       |
 
-| what a lane without a place in the log needs              | where it comes in                                  |
-| --------------------------------------------------------- | -------------------------------------------------- |
-| has a position: all behind that                           | a frame that starts at or before it                |
-| required, has nothing, `from: earliest`: all that the     | a slot's first epoch, a re-feed, or a frame that   |
-| source kept when the reader began (lineage)               | starts at or before that                           |
-| else: nothing                                             | any frame                                          |
-
-A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
-is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
-
 The commit unit is the whole frame. The ack is written after the sink's commit has returned and never before; an ack
 that Redis does not take is only late, the next one says more. A frame without events writes nothing to the sink; its
 cursor is committed now and then, so that a restart does not read the idle hours again. The offset in the ack is the
@@ -26,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidegate.clock import from_postgres, unix_microseconds
-from tidegate.config.sinks import SinkConfig, StartFrom
+from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import FrameAddress
@@ -34,18 +24,18 @@ from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader, FrameKind
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
-from tidegate.lsn import Lsn, format_lsn
-from tidegate.position import BEGINNING, Position, before
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING, Position
 from tidegate_processor.dead_letters import dead_letter
 from tidegate_processor.decode import skip_partial_transaction
-from tidegate_processor.ingest import Ingest, Taken, raw_topic_trimmed
+from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
+from tidegate_processor.place import Place, Standing
 from tidegate_processor.sinks.base import Sink
 
 _EVENTS_PER_COMMIT = 10_000
 _BYTES_PER_COMMIT = 16 * 2**20
 _IDLE_COMMIT_SECONDS = 10.0
-_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -79,19 +69,14 @@ class Delivery:
         self._pipeline = pipeline
         self._config = config
         self._sink = sink
-        self._acked, self._lineage = acked, lineage
+        self._acked = acked
         self._config_epoch = config_epoch
         self._incarnation = incarnation
         raw, cursor = look(), sink.open()
-        self.position: Position = cursor.position if cursor else BEGINNING
-        self.safe_lsn: Lsn = cursor.safe_lsn if cursor else Lsn(0)
-        self._raw_end = raw.end
-        is_here = cursor is not None and cursor.topic_id == raw.id
-        if cursor is not None and is_here:
-            _check_not_truncated(cursor, raw)
+        self._has = Standing(cursor.position, cursor.safe_lsn) if cursor else Standing()
+        self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
+        _check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
-        self._first_seen: FrameHeader | None = None
-        self._look_again = 0.0
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
@@ -99,6 +84,14 @@ class Delivery:
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
         self._committed = cursor
+
+    @property
+    def position(self) -> Position:
+        return self._has.position
+
+    @property
+    def safe_lsn(self) -> Lsn:
+        return self._has.safe_lsn
 
     @property
     def raw_offset(self) -> int:
@@ -110,7 +103,8 @@ class Delivery:
                 self._deliver(taken)
                 if self._uncommitted_events >= _EVENTS_PER_COMMIT or self._uncommitted_bytes >= _BYTES_PER_COMMIT:
                     self.commit()
-        self._check_place()
+        if not self.ingest.has_place and self.ingest.next_offset is not None:
+            self._place.look(self.ingest.next_offset)
 
     def commit(self, *, at_the_end: bool = False) -> None:
         """After this, everything taken so far is durable, and may be acked.
@@ -176,7 +170,7 @@ class Delivery:
     def _deliver(self, taken: Taken) -> None:
         frame, header = taken.frame, taken.frame.header
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
-            self._check_no_gap(header.generation.id, taken.epoch.start_lsn)
+            self._place.check_no_gap(header, taken.epoch)
         if header.kind is FrameKind.SNAPSHOT:
             raise StreamError(
                 "the raw topic holds snapshot frames, which this version does not deliver",
@@ -184,12 +178,12 @@ class Delivery:
                 remedy="Update the processor to at least the version of the reader.",
             )
         if header.kind is FrameKind.WAL:
-            if self.position == BEGINNING:
-                self.position = skip_partial_transaction(frame) or BEGINNING
+            if self._has.has_nothing:
+                self._has.position = skip_partial_transaction(frame) or BEGINNING
             self._write(taken)
         self.counters.frames += 1
-        self.position = max(self.position, header.last)
-        self.safe_lsn = max(self.safe_lsn, header.safe_lsn)
+        self._has.position = max(self._has.position, header.last)
+        self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
         self._taken_offset, self._taken_seq = taken.offset, header.seq
 
     @property
@@ -197,52 +191,14 @@ class Delivery:
         """What has to happen before this lane can go on; empty if nothing has to."""
         if self.ingest.hole_at is not None:
             return f"a new epoch of the reader: frames are missing before raw offset {self.ingest.hole_at}"
-        if self._first_seen is not None and not self.ingest.has_place:
+        if self._place.was_looked_for and not self.ingest.has_place:
             return "the reader to feed again what the raw topic does not hold any more"
         return ""
 
     def _comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self.has_cursor and self.counters.frames == 0:
             self._check_no_past(header.generation.id)
-        self._first_seen = self._first_seen or header
-        if self.position == BEGINNING:
-            return self._may_begin(header, record)
-        acked = self._acked(header.generation.id)
-        has = max(self.position, before(max(self.safe_lsn, acked.safe_lsn if acked else Lsn(0))))
-        if record is not None and record.mode is EpochMode.REFEED:
-            self._check_no_gap(header.generation.id, record.start_lsn)
-        return header.first <= has
-
-    def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
-        if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
-            return True
-        if record is not None and (record.previous is None or record.mode is EpochMode.REFEED):
-            return True
-        lineage = self._lineage()
-        if lineage is None or (lineage.generation.id, lineage.topic_id) != (header.generation.id, self.ingest.topic_id):
-            raise TransientError(
-                "a new lane does not know yet where the reader began",
-                code="LINEAGE_UNKNOWN",
-                remedy="Nothing, if the reader runs: it says so every second. The lane starts again.",
-            )
-        return header.first <= before(lineage.kept_from)
-
-    def _check_place(self) -> None:
-        """A lane that waits looks whether it still has to."""
-        first, seen_to = self._first_seen, self.ingest.next_offset
-        if self.ingest.has_place or first is None or seen_to is None:
-            return
-        now = time.monotonic()
-        if self.position == BEGINNING and now >= self._look_again:
-            self._look_again = now + _LOOK_SECONDS
-            if self._may_begin(first, None):
-                raise TransientError(
-                    "what the source keeps begins later now, and the raw topic reaches back to it",
-                    code="LANE_MAY_BEGIN",
-                    remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
-                )
-        elif self.position != BEGINNING and not self._config.required and seen_to >= self._raw_end:
-            raise raw_topic_trimmed(first.first, self.position)
+        return self._place.comes_in(header, record)
 
     def _check_no_past(self, generation: str) -> None:
         """A missing cursor is never guessed: what has acked has had one. Kafka forgets it with a topic that is deleted:
@@ -251,7 +207,7 @@ class Delivery:
         if acked is None:
             return
         if acked.topic_id != self.ingest.topic_id:
-            self.position, self.safe_lsn = acked.position, acked.safe_lsn
+            self._has.position, self._has.safe_lsn = acked.position, acked.safe_lsn
             return
         self._sink.close()
         if self._sink.open() is not None:
@@ -266,18 +222,6 @@ class Delivery:
             remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
             "again: accept that by giving the sink a new name, or restore the group's offset.",
         )
-
-    def _check_no_gap(self, generation: str, start: Lsn) -> None:
-        """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
-        if self.position == BEGINNING or self.safe_lsn >= start:
-            return
-        acked = self._acked(generation)
-        if acked is None or acked.safe_lsn < start:
-            raise StreamError(
-                f"the log goes on at {format_lsn(start)}, the sink has everything up to {format_lsn(self.safe_lsn)}",
-                code="GAP_LOST",
-                remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
-            )
 
     def _write(self, taken: Taken) -> None:
         header = taken.frame.header
@@ -321,8 +265,8 @@ class Delivery:
         )
 
 
-def _check_not_truncated(cursor: Cursor, raw: RawTopicView) -> None:
-    if cursor.next_offset > raw.end:
+def _check_not_truncated(cursor: Cursor | None, raw: RawTopicView) -> None:
+    if cursor is not None and cursor.topic_id == raw.id and cursor.next_offset > raw.end:
         raise StreamError(
             f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
             code="RAW_TOPIC_TRUNCATED",

@@ -29,7 +29,6 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame
 from tidegate.errors import StreamError, TransientError
-from tidegate.position import Position
 
 # A reader has at most 64 frames under way when it learns of a failed produce, and sends none after that.
 _MOST_BEHIND_A_HOLE = 256
@@ -198,12 +197,3 @@ class Ingest:
             schema = self._parts[0].schema
             self._parts.clear()
             yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))
-
-
-def raw_topic_trimmed(begins: Position, has: Position) -> StreamError:
-    return StreamError(
-        f"the raw topic begins at {begins}, the lane has everything up to {has}",
-        code="RAW_TOPIC_TRIMMED",
-        remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. Take a new "
-        "snapshot for this sink, or rewind it to what is left; a longer raw_topic.retention prevents it.",
-    )

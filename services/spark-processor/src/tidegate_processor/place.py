@@ -1,0 +1,126 @@
+"""Where a lane comes into a log that does not hold its place: never behind something that it needs and has not got.
+
+| what the lane needs                                       | where it comes in                                  |
+| --------------------------------------------------------- | -------------------------------------------------- |
+| has a position: all behind that                           | a frame that starts at or before it                |
+| required, has nothing, `from: earliest`: all that the     | a slot's first epoch, a re-feed, or a frame that   |
+| source kept when the reader began (lineage)               | starts at or before that                           |
+| else: nothing                                             | any frame                                          |
+
+A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
+is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.config.sinks import SinkConfig, StartFrom
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import EpochMode, EpochRecord
+from tidegate.contracts.frame import FrameHeader
+from tidegate.contracts.lineage import Lineage
+from tidegate.errors import StreamError, TransientError
+from tidegate.lsn import Lsn, format_lsn
+from tidegate.position import BEGINNING, Position, before
+from tidegate_processor.kafka_clients import RawTopicView
+
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the sink has: everything at or below `position`, and every transaction that ends at or below `safe_lsn`."""
+
+    position: Position = BEGINNING
+    safe_lsn: Lsn = BEGINNING.commit_lsn
+
+    @property
+    def has_nothing(self) -> bool:
+        return self.position == BEGINNING
+
+
+class Place:
+    def __init__(
+        self,
+        config: SinkConfig,
+        raw: RawTopicView,
+        standing: Standing,
+        *,
+        acked: Callable[[str], Ack | None],
+        lineage: Callable[[], Lineage | None],
+    ) -> None:
+        self._config, self._raw, self._standing = config, raw, standing
+        self._acked, self._lineage = acked, lineage
+        self._first_seen: FrameHeader | None = None
+        self._look_again = 0.0
+
+    @property
+    def was_looked_for(self) -> bool:
+        return self._first_seen is not None
+
+    def comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
+        """Whether all that the lane needs stands in this valid frame and behind it."""
+        self._first_seen = self._first_seen or header
+        if self._standing.has_nothing:
+            return self._may_begin(header, record)
+        if record is not None and record.mode is EpochMode.REFEED:
+            self.check_no_gap(header, record)
+        return header.first <= max(self._standing.position, before(self._safe_lsn(header)))
+
+    def check_no_gap(self, header: FrameHeader, record: EpochRecord) -> None:
+        """That a re-feed does not start beyond what the sink has."""
+        start, has = record.start_lsn, self._standing.safe_lsn
+        if self._standing.has_nothing or has >= start or self._safe_lsn(header) >= start:
+            return
+        raise StreamError(
+            f"the log goes on at {format_lsn(start)}, the sink has everything up to {format_lsn(has)}",
+            code="GAP_LOST",
+            remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
+        )
+
+    def look(self, seen_to: int) -> None:
+        """Of a lane that waits, having read up to that offset: whether it still has to."""
+        if self._first_seen is None:
+            return
+        if self._standing.has_nothing:
+            self._look_at_lineage(self._first_seen)
+        elif not self._config.required and seen_to >= self._raw.end:
+            raise StreamError(
+                f"the raw topic begins at {self._first_seen.first}, the lane has everything up to "
+                f"{self._standing.position}",
+                code="RAW_TOPIC_TRIMMED",
+                remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. "
+                "Take a new snapshot for it, or rewind it to what is left; a longer raw_topic.retention prevents it.",
+            )
+
+    def _look_at_lineage(self, first: FrameHeader) -> None:
+        now = time.monotonic()
+        if now < self._look_again:
+            return
+        self._look_again = now + _LOOK_SECONDS
+        if self._may_begin(first, None):
+            raise TransientError(
+                "what the source keeps begins later now, and the raw topic reaches back to it",
+                code="LANE_MAY_BEGIN",
+                remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
+            )
+
+    def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
+        if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
+            return True
+        if record is not None and (record.previous is None or record.mode is EpochMode.REFEED):
+            return True
+        lineage = self._lineage()
+        if lineage is None or (lineage.generation.id, lineage.topic_id) != (header.generation.id, self._raw.id):
+            raise TransientError(
+                "a new lane does not know yet where the reader began",
+                code="LINEAGE_UNKNOWN",
+                remedy="Nothing, if the reader runs: it says so every second. The lane starts again.",
+            )
+        return header.first <= before(lineage.kept_from)
+
+    def _safe_lsn(self, header: FrameHeader) -> Lsn:
+        """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
+        acked = self._acked(header.generation.id)
+        return max(self._standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))

@@ -1,0 +1,71 @@
+"""Who may say LOST: only somebody for whom, by all that anybody can still know, something is lost.
+
+The oracle knows what really happened. What it takes for no loss may still be more than the fleet can prove, when the
+memory that would prove it was itself lost: those cases are here, each with what has to be true for it.
+"""
+
+from typing import TYPE_CHECKING
+
+from chaos.simulator.oracle import Violation
+
+from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.errors import TidegateError
+from tidegate.lsn import Lsn
+
+if TYPE_CHECKING:
+    from chaos.simulator.lane import Lane
+    from chaos.simulator.world import World
+
+
+def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
+    if world.lineage_is_gone and error.code == "GENERATION_CHANGED":
+        return
+    if error.code == "GAP_LOST" and _is_forgotten(world):
+        return
+    cursor = _cursor(lane)
+    if error.code == "RAW_TOPIC_TRIMMED" and not lane.config.required and cursor:
+        # That nothing was between its place and the beginning is more than anybody can prove.
+        if _is_there(world, cursor):
+            raise Violation("I7", "lane LOST though its place is there", lane.name)
+        return
+    if not world.oracle.is_lost(lane.ledger, world.server.slot, world.topic):
+        raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
+
+
+def check_reader_lost(world: "World", error: TidegateError | None) -> None:
+    if world.slot_was_tampered or world.oracle.is_forked or _is_forgotten(world):
+        return
+    if not world.oracle.required_is_lost(world.server.slot, world.topic):
+        raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
+
+
+def lineage_is_unknown(world: "World") -> None:
+    """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for it
+    to know: what the raw topic held if that is empty too, and that somebody else has moved the slot."""
+    if not world.topic.available():
+        world.lineage_is_gone = True
+        world.oracle.is_unknowable = world.oracle.is_forked
+    if world.slot_was_tampered and world.server.slot is not None:
+        world.oracle.excused_below = world.server.slot.confirmed
+
+
+def _is_forgotten(world: "World") -> bool:
+    """Whether all that anybody still knows of a required lane lies below what was confirmed, and the raw topic does not
+    reach back to it: its newest acks went with Redis."""
+    slot = world.server.slot
+    if slot is None or not world.redis.has_forgotten:
+        return False
+    for lane in world.lanes:
+        cursor = _cursor(lane)
+        known = cursor.safe_lsn if cursor else Lsn(0)
+        if lane.config.required and known < slot.confirmed and not _is_there(world, cursor):
+            return True
+    return False
+
+
+def _cursor(lane: "Lane") -> Cursor | None:
+    return decode_cursor(lane.server.cursor) if lane.server.cursor else None
+
+
+def _is_there(world: "World", cursor: Cursor | None) -> bool:
+    return bool(cursor and cursor.topic_id == world.topic.id and cursor.next_offset >= world.topic.beginning)
