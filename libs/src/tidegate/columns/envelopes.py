@@ -1,19 +1,21 @@
 """Envelopes as data: what an event says, as constant pieces and slots that differ from change to change.
 
-Invariant: the default envelope is docs/reference/event.md, member by member.
+Invariant: the default envelope is docs/reference/event.md, member by member; others are docs/reference/envelopes.md.
+All are programs of one kernel (`events.encode`).
 """
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidegate.columns.layout import Slot
+from tidegate.columns.values import Form
 from tidegate.events import Operation
 from tidegate.pgoutput.messages import Relation
 
-_LETTERS = {Operation.INSERT: "c", Operation.UPDATE: "u", Operation.DELETE: "d", Operation.TRUNCATE: "t"}
-ROW_OPERATIONS = tuple(_LETTERS)
+LETTERS = {Operation.INSERT: "c", Operation.UPDATE: "u", Operation.DELETE: "d", Operation.TRUNCATE: "t"}
+ROW_OPERATIONS = tuple(LETTERS)
 """In the order of their numbers in `layout`."""
 
 
@@ -26,13 +28,20 @@ class EventSource:
     system_id: int
 
 
-Envelope: TypeAlias = Callable[[Relation, Operation, EventSource], Iterator[str | Slot]]
+Program: TypeAlias = Callable[[Relation, Operation, EventSource], Iterator[str | Slot]]
 
 
-def default_envelope(relation: Relation, operation: Operation, source: EventSource) -> Iterator[str | Slot]:
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    program: Program
+    forms: Mapping[int, Callable[[int], Form]] = field(default_factory=dict)
+    """By type OID, for what it writes in a way of its own: the form, by the column's modifier."""
+
+
+def _default(relation: Relation, operation: Operation, source: EventSource) -> Iterator[str | Slot]:
     yield from ('{"id":"', Slot.ID)
     yield f'","channel":{json_text(f"{relation.schema}.{relation.name}")},"operation":"{operation}",'
-    yield f'"payload":{{"op":"{_LETTERS[operation]}","table":{json_text(relation.name)},"row":'
+    yield f'"payload":{{"op":"{LETTERS[operation]}","table":{json_text(relation.name)},"row":'
     yield from (Slot.ROW, ',"old":', Slot.OLD, ',"unchanged":[', Slot.UNCHANGED, "]")
     if operation is Operation.TRUNCATE:
         yield from (',"options":{"cascade":', Slot.CASCADE, ',"restart_identity":', Slot.RESTART_IDENTITY, "}")
@@ -41,6 +50,9 @@ def default_envelope(relation: Relation, operation: Operation, source: EventSour
     yield from (Slot.COMMIT_LSN, '","ordinal":', Slot.ORDINAL, ',"lsn":"', Slot.LSN, '"},"created_at":"')
     yield from (Slot.COMMIT_TIME, '","transaction":{"xid":', Slot.XID, ',"commit_time":"', Slot.COMMIT_TIME)
     yield from ('","seq":', Slot.SEQUENCE, "}}")
+
+
+default_envelope = Envelope(_default)
 
 
 def json_text(text: str) -> str:

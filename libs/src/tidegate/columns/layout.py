@@ -104,6 +104,14 @@ class Slot(IntEnum):
     COMMIT_TIME = 10
     XID = 11
     RESTART_IDENTITY = 12
+    ROW_MARKED = 13
+    """The row with a text in place of what was not sent, as Debezium has it."""
+    COMMIT_MS = 14
+    """The commit time since 1970, here in milliseconds."""
+    COMMIT_US = 15
+    COMMIT_NS = 16
+    LSN_NUMBER = 17
+    COMMIT_LSN_NUMBER = 18
 
 
 # An event: where its key and its value stand in the buffer, and the change it is of.

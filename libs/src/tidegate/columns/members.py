@@ -13,8 +13,12 @@ from tidegate.columns.layout import Refusal, Slot
 from tidegate.columns.memory import copy, field, put, put_word, row_of, set_field, word
 from tidegate.columns.text import put_decimal, put_lsn
 from tidegate.columns.tuples import KEY_ONLY, column_of
-from tidegate.columns.values import put_bool, put_null
+from tidegate.columns.values import put_bool, put_null, put_number
+from tidegate.events import POSTGRES_EPOCH_UNIX_US
 from tidegate.pgoutput.messages import CASCADE, RESTART_IDENTITY
+
+UNAVAILABLE = b'"__debezium_unavailable_value"'
+"""What Debezium writes in place of a value that was not sent (option `unavailable.value.placeholder`)."""
 
 _U = unsigned
 _KEY_NOT_SENT = int(Refusal.KEY_NOT_SENT)
@@ -22,7 +26,11 @@ _ID, _ROW, _OLD, _UNCHANGED = int(Slot.ID), int(Slot.ROW), int(Slot.OLD), int(Sl
 _CASCADE, _RESTART_IDENTITY = int(Slot.CASCADE), int(Slot.RESTART_IDENTITY)
 _COMMIT_LSN, _ORDINAL, _SEQUENCE = int(Slot.COMMIT_LSN), int(Slot.ORDINAL), int(Slot.SEQUENCE)
 _LSN, _COMMIT_TIME, _XID = int(Slot.LSN), int(Slot.COMMIT_TIME), int(Slot.XID)
-_OPEN, _CLOSE, _COMMA = ord("{"), ord("}"), ord(",")
+_ROW_MARKED, _COMMIT_MS, _COMMIT_US = int(Slot.ROW_MARKED), int(Slot.COMMIT_MS), int(Slot.COMMIT_US)
+_COMMIT_NS, _LSN_NUMBER = int(Slot.COMMIT_NS), int(Slot.LSN_NUMBER)
+_COMMIT_LSN_NUMBER = int(Slot.COMMIT_LSN_NUMBER)
+_MARK = np.frombuffer(UNAVAILABLE, np.uint8)
+_OPEN, _CLOSE, _COMMA, _ZERO = (ord(mark) for mark in "{},0")
 
 # Places in `shared`, what the events of a transaction have in common: text, then numbers as fields behind it.
 _TIME_AT, _LSN_AT = 32, 64
@@ -59,14 +67,14 @@ def put_members(
         row = row_of(steps, step, layout.STEP_FIELDS)
         at = _put_piece(at, pieces + field(row, layout.PIECE_AT), field(row, layout.PIECE_LENGTH))
         slot = field(row, layout.SLOT)
-        if slot == _ROW or slot == _OLD:
-            end = _put_tuple(at, slot == _OLD, change, relation, columns, values, pieces, scratch)
+        if slot == _ROW or slot == _ROW_MARKED or slot == _OLD:
+            end = _put_tuple(at, slot, change, relation, columns, values, pieces, scratch)
             if end >= 0:
                 at = end
-            elif slot == _ROW:
-                row_refusal = end
-            else:
+            elif slot == _OLD:
                 old_refusal = end
+            else:
+                row_refusal = end
         elif slot == _UNCHANGED:
             at = _put_unchanged(at, change, relation, columns, values, pieces)
         else:
@@ -118,7 +126,7 @@ def put_key(
 @inlined
 def _put_tuple(
     to: int,
-    is_old: bool,
+    slot: int,
     change: int,
     relation: int,
     columns: int,
@@ -128,6 +136,7 @@ def _put_tuple(
 ) -> int:
     if field(change, layout.OPERATION) == layout.TRUNCATE:
         return put_null(to)
+    is_old = slot == _OLD
     side = layout.OLD_SIDE if is_old else 0
     if field(change, layout.OLD if is_old else layout.NEW) == layout.NONE:
         return put_null(to)
@@ -137,9 +146,15 @@ def _put_tuple(
         column = column_of(columns, relation, place)
         cell = row_of(values, place, layout.VALUE_FIELDS)
         length = field(cell, side + layout.LENGTH_OF)
-        if length == layout.UNCHANGED or (key_only and not field(column, layout.IS_KEY)):
+        is_marked = length == layout.UNCHANGED and slot == _ROW_MARKED
+        if (length == layout.UNCHANGED and not is_marked) or (key_only and not field(column, layout.IS_KEY)):
             continue
         to = _put_piece(to, pieces + field(column, layout.NAME_AT), field(column, layout.NAME_LENGTH))
+        if is_marked:
+            for place in range(len(_MARK)):
+                put(to + place, _MARK[place])
+            to += len(_MARK)
+            continue
         if length == layout.NULL:
             to = put_null(to)
             continue
@@ -202,8 +217,27 @@ def _put_slot(
         return put_decimal(to, _U(field(change, layout.ORDINAL)) + _U(1))
     if slot == _XID:
         return put_decimal(to, _U(field(transaction, layout.XID)))
+    if slot == _LSN_NUMBER:
+        return put_decimal(to, _U(field(change, layout.LSN)))
+    if slot == _COMMIT_LSN_NUMBER:
+        return put_decimal(to, _U(field(transaction, layout.COMMIT_LSN)))
+    if slot == _COMMIT_MS or slot == _COMMIT_US or slot == _COMMIT_NS:
+        return _put_since_1970(to, slot, field(transaction, layout.COMMIT_TIME))
     if slot == _CASCADE:
         return put_bool(to, field(change, layout.OLD_KIND) & CASCADE != 0)
     if slot == _RESTART_IDENTITY:
         return put_bool(to, field(change, layout.OLD_KIND) & RESTART_IDENTITY != 0)
+    return to
+
+
+@inlined
+def _put_since_1970(to: int, slot: int, commit_time: int) -> int:
+    microseconds = commit_time + POSTGRES_EPOCH_UNIX_US
+    if slot == _COMMIT_MS:
+        return put_number(to, microseconds // 1000)
+    to = put_number(to, microseconds)
+    if slot == _COMMIT_NS and microseconds != 0:
+        for _ in range(3):
+            put(to, _ZERO)
+            to += 1
     return to

@@ -35,8 +35,8 @@ _SECTIONS_KEPT = 256
 
 # Slots that are neither rows nor names: six numbers of up to 20 digits, an id, two times, and what a row ends with.
 _FIXED_SLOTS = 512
-# `false` or `null` for a value without bytes, quotes for one that has some; in row, old and key.
-_PER_VALUE = 3 * 8
+# In row, old and key: `false`, quotes, a number made of a time, or the mark of a value that was not sent.
+_PER_VALUE = 3 * 40
 
 _FORMS = {
     Kind.BOOL: Form.BOOL,
@@ -164,13 +164,23 @@ class Plans:
 
     def _column(self, name: bytes, type_oid: int, typmod: int, is_key: bool) -> list[int]:
         key_forms = _UNPADDED_KEY_FORMS if typmod == _UNLIMITED else _KEY_FORMS
-        return [self._piece(name), len(name), _form(type_oid, _FORMS), _form(type_oid, key_forms), is_key]
+        forms = [self._form(type_oid, typmod, each) for each in (_FORMS, key_forms)]
+        return [self._piece(name), len(name), *forms, is_key]
+
+    def _form(self, type_oid: int, typmod: int, forms: Mapping[Kind, Form]) -> int:
+        array = array_type(type_oid)
+        oid = type_oid if array is None else array.element_oid
+        own = self._envelope.forms.get(oid)
+        form = int(forms.get(kind_of(oid), Form.TEXT) if own is None else own(typmod))
+        if array is None:
+            return form
+        return ARRAY + form + (SEMICOLON if array.delimiter == b";" else 0)
 
     def _program(self, relation: Relation, operation: Operation) -> tuple[int, int]:
         """First step, and how many bytes are the same in each event."""
         steps = [
             (self._piece(piece), len(piece), slot)
-            for piece, slot in _steps(self._envelope(relation, operation, self._source))
+            for piece, slot in _steps(self._envelope.program(relation, operation, self._source))
         ]
         return self.steps.append(steps), sum(length for _, length, _ in steps)
 
@@ -187,14 +197,6 @@ def _steps(envelope: Iterator[str | Slot]) -> Iterator[tuple[bytes, Slot]]:
         else:
             piece += part
     yield piece.encode(), Slot.END
-
-
-def _form(type_oid: int, forms: Mapping[Kind, Form]) -> int:
-    array = array_type(type_oid)
-    if array is None:
-        return int(forms.get(kind_of(type_oid), Form.TEXT))
-    element = int(forms.get(kind_of(array.element_oid), Form.TEXT))
-    return ARRAY + element + (SEMICOLON if array.delimiter == b";" else 0)
 
 
 def _shape(raw: bytes, types: tuple[bytes, ...]) -> Shape:

@@ -9,13 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from tidegate.columns.compiled import inlined, signed
-from tidegate.columns.memory import byte, copy, put, put_word, word
-from tidegate.columns.text import FAILED, is_utf8, put_escaped, put_text
+from tidegate.columns.cast_times import put_date, put_instant, put_time_of_day
+from tidegate.columns.compiled import inlined, signed, unsigned
+from tidegate.columns.memory import byte, copy, field, put, put_word, word
+from tidegate.columns.text import FAILED, is_utf8, put_decimal, put_escaped, put_text
 
 
 class Form(IntEnum):
-    """How values of a column are written. The last three are for keys, where equal values must be equal bytes."""
+    """How values of a column are written. The three KEY_ ones are for keys, where equal values must be equal bytes."""
 
     TEXT = 0
     BOOL = 1
@@ -28,6 +29,12 @@ class Form(IntEnum):
     KEY_FLOAT = 8
     KEY_NUMERIC = 9
     KEY_UNPADDED = 10
+    # Numbers since 1970 or midnight, as Debezium has them; PostgreSQL's text where there is no such number.
+    DAYS = 11
+    TIME_MS = 12
+    TIME_US = 13
+    INSTANT_MS = 14
+    INSTANT_US = 15
 
 
 NOT_UTF8: Final = FAILED
@@ -36,6 +43,9 @@ NOT_HEX: Final = -2
 _TEXT, _BOOL, _INTEGER, _FLOAT = int(Form.TEXT), int(Form.BOOL), int(Form.INTEGER), int(Form.FLOAT)
 _BYTEA, _JSON, _TIMESTAMP, _TIMESTAMPTZ = int(Form.BYTEA), int(Form.JSON), int(Form.TIMESTAMP), int(Form.TIMESTAMPTZ)
 _KEY_FLOAT, _KEY_NUMERIC, _KEY_UNPADDED = int(Form.KEY_FLOAT), int(Form.KEY_NUMERIC), int(Form.KEY_UNPADDED)
+
+_DAYS, _TIME_MS, _TIME_US = int(Form.DAYS), int(Form.TIME_MS), int(Form.TIME_US)
+_INSTANT_MS = int(Form.INSTANT_MS)
 
 _QUOTE, _BACKSLASH, _SPACE, _MINUS, _PLUS, _POINT = (ord(mark) for mark in '"\\ -+.')
 _ZERO, _NINE = ord("0"), ord("9")
@@ -65,12 +75,40 @@ def put_value(to: int, form: int, at: int, end: int) -> int:
         return put_raw(to, at, end) if is_utf8(at, end) else NOT_UTF8
     elif form == _BYTEA:
         return _put_bytea(to, at, end)
+    elif form >= _DAYS:
+        return _put_time_number(to, form, at, end)
     elif form == _KEY_NUMERIC:
         end = _without_trailing_zeros(at, end)
     elif form == _KEY_UNPADDED:
         while end > at and byte(end - 1) == _SPACE:
             end -= 1
     return put_text(to, at, end)
+
+
+@inlined
+def _put_time_number(to: int, form: int, at: int, end: int) -> int:
+    # The number is made where its text will stand.
+    if form == _DAYS:
+        if not put_date(to, at, end):
+            return put_text(to, at, end)
+        number = ((field(to, 0) & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+    elif form == _TIME_MS or form == _TIME_US:
+        if not put_time_of_day(to, at, end):
+            return put_text(to, at, end)
+        number = field(to, 0)
+    else:
+        if not put_instant(to, at, end, False):
+            return put_text(to, at, end)
+        number = field(to, 0)
+    return put_number(to, number // 1000 if form == _TIME_MS or form == _INSTANT_MS else number)
+
+
+@inlined
+def put_number(to: int, number: int) -> int:
+    if number < 0:
+        put(to, _MINUS)
+        return put_decimal(to + 1, unsigned(-number))
+    return put_decimal(to, unsigned(number))
 
 
 @inlined
