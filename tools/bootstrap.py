@@ -1,6 +1,6 @@
-"""Makes a machine ready for `make demo` and `make test`: uv, the environment, Java, the jars.
+"""Makes a machine ready for `make demo` and `make test`: uv, the environment, Java, the jars, the compiled kernels.
 
-    python3 tools/bootstrap.py [environment] [java] [jars]        no part named means all three
+    python3 tools/bootstrap.py [environment] [java] [jars] [kernels]        no part named means all of them
 
 Standard library only, and old syntax only: it has to get as far as saying what is missing on any Python 3.
 Invariant: safe to run twice, at once, and after being cut off; what is done is remembered by the digest of its inputs,
@@ -26,7 +26,7 @@ from uv_wheel import Failed, Missing
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 STAMP = CACHE / "bootstrap.json"
-PARTS = ("environment", "java", "jars")
+PARTS = ("environment", "java", "jars", "kernels")
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_PYTHON = (3, 11)
 HEARTBEAT_SECONDS = 10.0
@@ -59,13 +59,21 @@ def main(arguments):
 
 
 def make_ready(parts):
-    """Side by side: each waits for another server most of the time."""
+    """Side by side: each waits for another server most of the time, or for the environment."""
     begun = time.monotonic()
-    steps = {"environment": sync_environment, "java": provide_java, "jars": fetch_jars}
+    running = {}
+
+    def kernels():
+        if "environment" in running:
+            running["environment"].result()
+        return compile_kernels()
+
+    steps = {"environment": sync_environment, "java": provide_java, "jars": fetch_jars, "kernels": kernels}
     if parts:
         ensure_certificates()
     with concurrent.futures.ThreadPoolExecutor(len(PARTS)) as pool:
-        running = {part: pool.submit(steps[part]) for part in parts}
+        for part in parts:
+            running[part] = pool.submit(steps[part])
         problems = [problem for part, step in running.items() if (problem := finish(part, step))]
     for problem in sorted(problems, key=lambda found: isinstance(found, Missing)):
         raise problem
@@ -109,6 +117,8 @@ def inputs(part):
     if part == "environment":
         projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("libs/pyproject.toml")), *services()]
         return [ROOT / "uv.lock", ROOT / ".python-version", *projects]
+    if part == "kernels":
+        return [ROOT / "uv.lock", *sorted(ROOT.glob("libs/src/tidegate/columns/*.py"))]
     return [ROOT / "libs/src/tidegate/stack/jars.toml"] if part == "jars" else []
 
 
@@ -179,6 +189,27 @@ def sync_environment():
     say("environment", "uv sync")
     run_aloud("environment", [uv, "sync", "--locked", "--all-packages"], environment)
     return [ROOT / ".venv" / "bin" / "python", ROOT / ".venv" / "bin" / "pytest"]
+
+
+WARM = """
+from tidegate.columns import warm
+from tidegate.columns.compiled import cache_folder
+warm()
+print(cache_folder())
+"""
+
+
+def compile_kernels():
+    """Else the first lane and the first test would, each behind a deadline of its own."""
+    say("kernels", "compiling, about a minute")
+    with heartbeat("kernels"):
+        done = subprocess.run(
+            [str(ROOT / ".venv/bin/python"), "-c", WARM], stdout=subprocess.PIPE, encoding="utf-8", check=False
+        )
+    if done.returncode != 0:
+        raise Failed("the kernels were not compiled; what was said stands above. Mend it and run again.")
+    folder = Path(done.stdout.strip())
+    return [folder] if folder.exists() else []  # where the cache can't be written, each process compiles anew
 
 
 # ---- Java and the jars
