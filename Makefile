@@ -1,5 +1,5 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
-# first makes the machine ready (uv, the environment, Java, the jars), which costs nothing when it is.
+# first makes the machine ready (uv, the environment, Java, the jars, the kernels), which costs nothing when it is.
 .DEFAULT_GOAL := help
 .PHONY: fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
 	docs images sbom test-compose test-helm
