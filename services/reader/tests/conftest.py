@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ from tidegate.contracts.status import ReaderStatus, State
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Begin, Insert, Message
+from tidegate.stack.server import free_port
 
 SINK = "topics"
 
@@ -54,6 +54,7 @@ class Fleet:
     logs: list[Path] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     major: int = 18
+    server: Any = None
 
     @property
     def topic(self) -> str:
@@ -296,7 +297,4 @@ def lane(fleet: Fleet) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    return free_port()

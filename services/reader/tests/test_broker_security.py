@@ -1,0 +1,203 @@
+"""TLS and logins of Kafka and Redis, against servers that insist on them. No secret is ever in a message."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from kit.certificates import Authority, authority
+from kit.wait import wait
+
+from tidegate.config.kafka import KafkaConfig, RawTopic
+from tidegate.config.redis import RedisConfig
+from tidegate.errors import ExitCode
+from tidegate.pgoutput.messages import Insert
+from tidegate.preflight.findings import Severity
+from tidegate.preflight.redis import examine_redis
+from tidegate.preflight.topic import examine_topic
+from tidegate.stack.kafka import Kafka
+from tidegate.stack.server import free_port
+from tidegate_reader.publisher import close_producer, open_producer
+from tidegate_reader.raw_log import read_raw_log
+from tidegate_reader.raw_topic import ensure_raw_topic
+
+
+class GuardedKafka(Kafka):
+    """Beside its plain listener one that wants TLS and a login."""
+
+    def __init__(self, folder: Path, key_store: Path) -> None:
+        super().__init__(folder)
+        self.guarded_port = free_port()
+        self._key_store = key_store
+
+    def prepare(self) -> None:
+        super().prepare()
+        file = self.folder / "server.properties"
+        text = file.read_text()
+        for name in ("listeners", "advertised.listeners"):
+            text = text.replace(f"\n{name}=", f"\n{name}=SASL_SSL://localhost:{self.guarded_port},")
+        text = text.replace("PLAINTEXT:PLAINTEXT,", "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,")
+        login = "org.apache.kafka.common.security"
+        users = 'username="broker" password="broker" user_reader="plain-secret"'
+        file.write_text(
+            f"{text}sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n"
+            f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}.plain.PlainLoginModule required {users};\n"
+            f"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={login}.scram.ScramLoginModule required;\n"
+            f"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={login}.scram.ScramLoginModule required;\n"
+            f"ssl.keystore.type=PEM\nssl.keystore.location={self._key_store}\n"
+        )
+
+
+@dataclass(frozen=True)
+class Broker:
+    server: GuardedKafka
+    ca: Authority
+    other: Authority
+
+    def config(self, mechanism: str, **security: Any) -> KafkaConfig:
+        login = {
+            "protocol": "SASL_SSL",
+            "mechanism": mechanism,
+            "username": "reader",
+            "password": "${env:KAFKA_SECRET}",
+        }
+        settings = {"bootstrap": f"localhost:{self.server.guarded_port}", "security": login | security}
+        return KafkaConfig.model_validate_json(json.dumps(settings))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("guarded-kafka")
+    ca, other = authority(folder), authority(folder, "other")
+    certificate, key = ca.issue("broker", "localhost", "DNS:localhost")
+    store = folder / "store.pem"
+    store.write_text(key.read_text() + certificate.read_text())
+    server = GuardedKafka(folder / "kafka", store)
+    server.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        kinds = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        for kind in kinds:
+            wanted = UserScramCredentialUpsertion("reader", ScramCredentialInfo(kind, 4096), b"scram-secret")
+            admin.alter_user_scram_credentials([wanted])["reader"].result(20)
+        yield Broker(server, ca, other)
+    finally:
+        server.stop()
+
+
+MECHANISMS = [("PLAIN", "plain-secret"), ("SCRAM-SHA-256", "scram-secret"), ("SCRAM-SHA-512", "scram-secret")]
+
+
+@pytest.mark.parametrize(("mechanism", "secret"), MECHANISMS)
+def test_kafka_is_reached_by_tls_and_login(
+    broker: Broker, mechanism: str, secret: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SECRET", secret)
+    kafka, topic = broker.config(mechanism, ca=str(broker.ca.ca)), RawTopic(name=f"tidegate.{prefix}.raw")
+
+    async def use() -> int:
+        await ensure_raw_topic(kafka, topic)
+        producer = await open_producer(kafka, topic)
+        await close_producer(producer)
+        return (await read_raw_log(kafka, topic.name)).end
+
+    assert asyncio.run(use()) == 0
+    assert asyncio.run(examine_topic(kafka, topic)) == []
+
+
+def test_a_wrong_login_or_authority_is_told_and_holds_no_secret(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SECRET", "canary-wrong")
+    [wrong] = asyncio.run(examine_topic(broker.config("PLAIN", ca=str(broker.ca.ca)), RawTopic(name="none")))
+    monkeypatch.setenv("KAFKA_SECRET", "plain-secret")
+    [foreign] = asyncio.run(examine_topic(broker.config("PLAIN", ca=str(broker.other.ca)), RawTopic(name="none")))
+    assert {wrong.code, foreign.code} <= {"KAFKA_REFUSED", "KAFKA_UNAVAILABLE"}
+    assert "canary-wrong" not in f"{wrong}{foreign}"
+
+
+def test_a_redis_user_with_few_rights_is_enough(fleet: Any) -> None:
+    user = fleet.name
+    rights = (
+        "+get",
+        "+set",
+        "+mset",
+        "+hgetall",
+        "+subscribe",
+        "+unsubscribe",
+        "+info",
+        "+ping",
+        "+client",
+        "+select",
+        "+hello",
+        "+auth",
+    )
+    with fleet.redis() as client:
+        where = ("resetchannels", "&tidegate:*", "~tidegate:*")
+        client.execute_command("ACL", "SETUSER", user, "on", ">few-rights", *where, *rights)
+        try:
+            fleet.settings["redis"] |= {"username": user, "password": "${env:FEW_RIGHTS}"}
+            fleet.variables["FEW_RIGHTS"] = "few-rights"
+            fleet.reader()
+            fleet.sql("INSERT INTO orders (note) VALUES ('a')")
+            wait(lambda: _inserted(fleet) == ["a"], 10, "the row is in the raw topic")
+            last = fleet.records()[-1]
+            fleet.ack(last)
+            wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot follows the ack")
+            fleet.variables["FEW_RIGHTS"] = "wrong-password"
+            assert fleet.exit_code(fleet.start()) == ExitCode.CONFIGURATION
+            assert "REDIS_REFUSED" in fleet.log()
+            assert "wrong-password" not in fleet.log()
+        finally:
+            client.execute_command("ACL", "DELUSER", user)
+
+
+async def _encrypted(target: tuple[str, int], context: ssl.SSLContext, config: RedisConfig, port: int) -> list[Any]:
+    """Redis behind the TLS end that a sidecar gives it: the embedded one is built without TLS."""
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65_536):
+            sink.write(data)
+            await sink.drain()
+        sink.close()
+
+    async def link(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*target)
+        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
+
+    async with await asyncio.start_server(link, "127.0.0.1", port, ssl=context):
+        return await examine_redis(config)
+
+
+def test_redis_by_tls_is_verified(redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ca, other = authority(tmp_path), authority(tmp_path, "other")
+    certificate, key = ca.issue("redis", "localhost", "DNS:localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    monkeypatch.setenv("REDIS_SECRET", redis.password)
+    port = free_port()
+    told = []
+    for trusted in (ca, other):
+        settings = {
+            "url": f"rediss://localhost:{port}/0",
+            "password": "${env:REDIS_SECRET}",
+            "tls": {"ca": str(trusted.ca)},
+        }
+        config = RedisConfig.model_validate(settings)
+        told.append(asyncio.run(_encrypted((redis.host, redis.port), context, config, port)))
+    assert told[0] == []
+    assert [each.severity for each in told[1]] == [Severity.UNKNOWN]
+
+
+def _inserted(fleet: Any) -> list[str]:
+    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
