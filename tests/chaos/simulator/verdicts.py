@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
-    if world.lineage_is_gone and error.code == "GENERATION_CHANGED":
+    if error.code == "GENERATION_CHANGED" and (world.lineage_is_gone or world.slot_was_tampered):
         return
     if error.code == "GAP_LOST" and _is_forgotten(world):
         return
