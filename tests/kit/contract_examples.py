@@ -7,7 +7,7 @@ version, keep the old file, and add the new one beside it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
@@ -32,7 +32,16 @@ from tidegate.contracts.frame import (
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.mark import Mark, MarkKind
-from tidegate.contracts.request import Asked, LaneRequest, decode_request
+from tidegate.contracts.request import (
+    Asked,
+    LaneOutcome,
+    LanePause,
+    LaneRequest,
+    Result,
+    decode_outcome,
+    decode_pause,
+    decode_request,
+)
 from tidegate.contracts.resolution import Outcome, Resolution, decode_resolution
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
@@ -177,6 +186,13 @@ def examples() -> dict[str, Example]:
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
+        "cursor-rewound.json": Example(
+            REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))
+        ),
+        "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
+        "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
+        "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),
+        "lane-pause.json": Example(LANE_PAUSE, LANE_PAUSE.encode(), decode_pause),
         "control.json": Example(CONTROL, CONTROL.encode(), decode_control),
         "lineage.json": Example(LINEAGE, LINEAGE.encode(), decode_lineage),
         "resolution-v1.json": Example(RESOLUTION, RESOLUTION.encode(), decode_resolution),
@@ -192,11 +208,18 @@ ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), EN
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000
 )
+REWOUND = replace(CURSOR, rewound_from=Position(END_LSN, 0))
 CONTROL = LaneControl(1_767_225_600_000, Command.STOP)
 RESOLUTION = Resolution(Outcome.PURGED, ("5d41402abc4b2a76b9719d911017c592",), "somebody", CREATED)
 LANE_REQUEST = LaneRequest(
     "0b6cf5a8e0f24bd19f0c8a1f0e6f9a11", Asked.REWIND, "somebody", CREATED, position=Position(COMMIT_LSN, 2)
 )
+LANE_REQUEST_SINCE = LaneRequest(LANE_REQUEST.id, Asked.REWIND, "somebody", CREATED, since=CREATED - 3_600_000_000)
+LANE_REQUEST_OFFSET = LaneRequest(LANE_REQUEST.id, Asked.REWIND, "somebody", CREATED, offset=100)
+LANE_OUTCOME = LaneOutcome(
+    LANE_REQUEST.id, Result.REFUSED, CREATED, "REWIND_TOO_FAR", "the raw topic begins behind it", "Name a later place."
+)
+LANE_PAUSE = LanePause(True, "somebody", CREATED)
 DEAD_LETTER = DeadLetter(
     id="5d41402abc4b2a76b9719d911017c592",
     pipeline="shop",

@@ -57,7 +57,7 @@ def headers(draw: st.DrawFn) -> FrameHeader:
 FRAME = st.builds(Frame, headers(), st.lists(SCHEMA, max_size=4).map(tuple), st.binary(max_size=200))
 
 ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED)
-CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEXT, LONG)
+CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEXT, LONG, st.none() | POSITION)
 CONTROL = st.builds(LaneControl, LONG, st.sampled_from(Command))
 DEAD_LETTER = st.builds(
     DeadLetter,

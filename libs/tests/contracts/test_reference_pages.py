@@ -47,18 +47,21 @@ def test_the_table_of_the_header_is_its_layout() -> None:
     ("heading", "document"),
     [
         ("Ack", "ack.json"),
-        ("Cursor", "cursor.json"),
+        ("Cursor", "cursor-rewound.json"),
         ("Control", "control.json"),
         ("Lineage", "lineage.json"),
         ("Dead letter", "dead-letter-v1.json"),
         ("Resolution", "resolution-v1.json"),
-        ("Lane request", "lane-request.json"),
+        ("Lane request", "lane-request-since.json lane-request-offset.json"),
+        ("Lane outcome", "lane-outcome.json"),
+        ("Lane pause", "lane-pause.json"),
         ("Epoch", "frame-v1-epoch-refeed.bin"),
         ("Mark", "frame-v1-mark.bin"),
     ],
 )
 def test_every_member_stands_on_the_page_and_no_other(heading: str, document: str) -> None:
-    assert set(MEMBER.findall(_section(heading))) == members(document)
+    """Some members are only in some documents."""
+    assert set(MEMBER.findall(_section(heading))) == set().union(*map(members, document.split()))
 
 
 def test_every_member_of_a_status_stands_on_the_page_and_no_other() -> None:

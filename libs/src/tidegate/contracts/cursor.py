@@ -26,10 +26,15 @@ class Cursor:
     safe_lsn: Lsn
     config_epoch: str
     incarnation: int
+    rewound_from: Position | None = None
+    """Where the lane was when it was rewound, until it has passed that again: what it needs is what lies behind its own
+    position then, whatever it has acked."""
 
     def encode(self) -> str:
+        rewound = {} if self.rewound_from is None else {"rewound_from": encode_position(self.rewound_from)}
         return seal(
             {
+                **rewound,
                 "generation": self.generation,
                 "topic_id": self.topic_id,
                 "epoch": self.epoch,
@@ -47,12 +52,14 @@ class Cursor:
 def decode_cursor(metadata: str) -> Cursor:
     document = unseal(metadata.encode(errors="surrogatepass"))
     try:
+        rewound = document.get("rewound_from")
         cursor = build(
             Cursor,
             document
             | {
                 "position": decode_position(document["position"]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
+                "rewound_from": None if rewound is None else decode_position(rewound),
             },
         )
         bytes.fromhex(cursor.epoch_nonce)

@@ -61,6 +61,21 @@ def lane_control_key(pipeline: str, sink: str) -> str:
     return f"tidegate:{pipeline}:lane:{sink}:control"
 
 
+def lane_requests_key(pipeline: str, sink: str) -> str:
+    """List: sealed requests to a lane, the oldest first. Written by the admin API, taken away by the lane's driver."""
+    return f"tidegate:{pipeline}:lane:{sink}:requests"
+
+
+def lane_outcome_key(pipeline: str, sink: str, request: str) -> str:
+    """Sealed outcome of one request, kept for a day."""
+    return f"tidegate:{pipeline}:lane:{sink}:outcome:{request}"
+
+
+def lane_pause_key(pipeline: str, sink: str) -> str:
+    """Sealed: whether the lane is to stand. Written by its driver."""
+    return f"tidegate:{pipeline}:lane:{sink}:pause"
+
+
 def audit_key(pipeline: str) -> str:
     """Stream: who changed what through the admin API, the newest entries. The log of the service has all of them."""
     return f"tidegate:{pipeline}:audit"

@@ -4,7 +4,7 @@ Only the lane itself moves its cursor or delivers again: it alone knows what it 
 A request names what it is about; the lane refuses what its own position forbids.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from tidegate.contracts.ack import decode_position, encode_position
@@ -20,7 +20,8 @@ class Asked(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REWIND = "rewind"
-    """Read on behind `position`, with a new incarnation; the ack stays where it is."""
+    """Read on behind `position`, from `offset` or from what was written at `since` on, or, where none of them is given,
+    from the beginning of what there is; with a new incarnation. The ack stays where it is."""
     REPLAY = "replay"
     """Deliver these dead letters again, unless something newer of the same key has been delivered."""
 
@@ -34,7 +35,11 @@ class LaneRequest:
     time: int
     """Unix microseconds."""
     position: Position | None = None
-    """Of a rewind."""
+    """Of a rewind, at most one of these three: everything behind this position comes again."""
+    offset: int | None = None
+    """A raw offset."""
+    since: int | None = None
+    """Unix microseconds, by the clock of the raw topic."""
     ids: tuple[str, ...] = ()
     """Dead letters of a replay."""
     is_forced: bool = False
@@ -42,8 +47,10 @@ class LaneRequest:
     is_dry_run: bool = False
 
     def encode(self) -> bytes:
+        given = {name: value for name, value in (("offset", self.offset), ("since", self.since)) if value is not None}
         return seal(
             {
+                **given,
                 "id": self.id,
                 "asked": self.asked,
                 "by": self.by,
@@ -62,6 +69,8 @@ def decode_request(value: bytes) -> LaneRequest:
         ids, position = document["ids"], document["position"]
         if not isinstance(ids, list) or len(ids) > MOST_IDS or not all(isinstance(each, str) for each in ids):
             raise ValueError("not ids")
+        if sum(document.get(name) is not None for name in ("position", "offset", "since")) > 1:
+            raise ValueError("two places")
         return build(
             LaneRequest,
             document
@@ -73,3 +82,55 @@ def decode_request(value: bytes) -> LaneRequest:
         )
     except (KeyError, ValueError):
         raise DecodeError("this is not a request to a lane", code="LANE_REQUEST_MALFORMED") from None
+
+
+class Result(StrEnum):
+    WAITING = "waiting"
+    """No lane has looked at it yet, or it is under way. Never written: it is what a missing outcome means."""
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOutcome:
+    """What became of a request. Written by the lane's driver together with taking the request away."""
+
+    id: str
+    result: Result
+    time: int
+    """Unix microseconds."""
+    code: str = ""
+    """Of a refusal."""
+    message: str = ""
+    remedy: str = ""
+
+    def encode(self) -> bytes:
+        return seal(asdict(self))
+
+
+def decode_outcome(value: bytes) -> LaneOutcome:
+    document = unseal(value)
+    try:
+        return build(LaneOutcome, document | {"result": Result(str(document["result"]))})
+    except (KeyError, ValueError):
+        raise DecodeError("this is not a lane's outcome", code="LANE_OUTCOME_MALFORMED") from None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePause:
+    """Whether a lane is to stand. It outlives the processor; a missing one means that the lane runs."""
+
+    is_paused: bool
+    by: str
+    time: int
+
+    def encode(self) -> bytes:
+        return seal(asdict(self))
+
+
+def decode_pause(value: bytes) -> LanePause:
+    document = unseal(value)
+    try:
+        return build(LanePause, document)
+    except ValueError:
+        raise DecodeError("this does not say whether a lane is paused", code="LANE_PAUSE_MALFORMED") from None

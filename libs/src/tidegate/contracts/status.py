@@ -19,6 +19,8 @@ class State(StrEnum):
     RUNNING = "running"
     DRAINING = "draining"
     DRAINED = "drained"
+    PAUSED = "paused"
+    """A lane that somebody has asked to stand: said by its driver. The gate waits for it."""
     FAILED = "failed"
 
 

@@ -6,6 +6,7 @@
 | reader | absent, stale, failed, not running | - |
 | lane of a required sink | absent, stale, failed, not running | - |
 | lane of a best-effort sink | - | absent, stale, failed, not running |
+| lane that was paused | stale | paused, by somebody's will: the gate waits for it |
 | slot | gone or lost | its WAL is about to be given up; PostgreSQL does not answer |
 
 Invariant: only what stops delivery is down; a part that cannot be seen is never called up.
@@ -85,6 +86,8 @@ def _service(status: ReaderStatus | LaneStatus | None, now: int) -> Condition:
         return Condition(State.DOWN, f"{status.failure.code}: {status.failure.message}")
     if status.is_stale(now):
         return Condition(State.DOWN, f"has not reported for more than {STALE_SECONDS:.0f} s")
+    if status.state is ServiceState.PAUSED:
+        return Condition(State.DEGRADED, "paused: the source keeps its WAL until it is resumed")
     if status.state is not ServiceState.RUNNING:
         return Condition(State.DOWN, status.state)
     return UP

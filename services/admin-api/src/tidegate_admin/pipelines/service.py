@@ -24,6 +24,7 @@ class Shown(StrEnum):
     RUNNING = "running"
     DRAINING = "draining"
     DRAINED = "drained"
+    PAUSED = "paused"
     FAILED = "failed"
     STALE = "stale"
     """Has not spoken for five seconds: gone or stuck."""
