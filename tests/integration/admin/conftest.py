@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from kit.admin_process import AdminPlace, admin_place
+from kit.pipelines import document
 from kit.servers import drop_database
 from kit.topics import make_topic
 
@@ -27,7 +28,9 @@ def place(postgres, kafka, redis, tmp_path_factory: pytest.TempPathFactory) -> I
     dsn, folder = postgres.ensure_database(name), tmp_path_factory.mktemp("admin")
     make_topic(kafka.bootstrap, f"tidegate.{name}.raw")
     try:
-        with admin_place(folder, name, dsn=dsn, bootstrap=kafka.bootstrap, redis_url=redis.url) as made:
+        source = document(name, kafka=kafka.bootstrap, redis_url=redis.url, postgres=dsn)["source"]
+        source["publication"] = {"manage": False, "names": ["mine"]}  # it may then be changed through the API
+        with admin_place(folder, name, dsn=dsn, bootstrap=kafka.bootstrap, redis_url=redis.url, source=source) as made:
             for statement in TABLES.strip().split(";\n"):
                 made.source.execute(statement)
             yield made

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse
 
-from tidegate_admin.deps import Of
+from tidegate_admin.deps import Given, Of
 from tidegate_admin.once import DoneOnce
 from tidegate_admin.paging import Cursor, Limit, decode_cursor, encode_cursor, text_cursor
 from tidegate_admin.publications import service
@@ -25,9 +25,11 @@ Publication = Annotated[str, Path(min_length=1, max_length=63, pattern=r"^[^\x00
 
 @router.get("", summary="All publications of the pipeline's database")
 @needs(Scope.READ)
-async def list_publications(of: Of, cursor: Cursor = None, limit: Limit = 100) -> PublicationList:
+async def list_publications(deps: Given, of: Of, cursor: Cursor = None, limit: Limit = 100) -> PublicationList:
     async with of.sessions.reading() as session:
-        found = await service.list_publications(session, of.config, text_cursor(cursor), limit + 1)
+        found = await service.list_publications(
+            session, deps.settings.pipelines, of.config, text_cursor(cursor), limit + 1
+        )
     last = encode_cursor(found[limit - 1].name) if len(found) > limit else None
     return PublicationList(items=found[:limit], next_cursor=last)
 
@@ -51,10 +53,12 @@ async def list_published_tables(
     "/{publication}/tables", summary="Publish one table more", status_code=201, response_model=PublicationChanged
 )
 @needs(Scope.OPERATE)
-async def add_published_table(of: Of, once: DoneOnce, publication: Publication, wanted: AddTable) -> JSONResponse:
+async def add_published_table(
+    deps: Given, of: Of, once: DoneOnce, publication: Publication, wanted: AddTable
+) -> JSONResponse:
     async def action() -> PublicationChanged:
         async with of.sessions.changing() as session:
-            return await service.add_table(session, of.config, publication, wanted)
+            return await service.add_table(session, deps.settings.pipelines, of.config, publication, wanted)
 
     return await once.do(action)
 
@@ -65,9 +69,11 @@ async def add_published_table(of: Of, once: DoneOnce, publication: Publication, 
     response_model=PublicationChanged,
 )
 @needs(Scope.DESTROY)
-async def remove_published_table(of: Of, once: DoneOnce, publication: Publication, wanted: RemoveTable) -> JSONResponse:
+async def remove_published_table(
+    deps: Given, of: Of, once: DoneOnce, publication: Publication, wanted: RemoveTable
+) -> JSONResponse:
     async def action() -> PublicationChanged:
         async with of.sessions.changing() as session:
-            return await service.remove_table(session, of.config, publication, wanted)
+            return await service.remove_table(session, deps.settings.pipelines, of.config, publication, wanted)
 
     return await once.do(action)

@@ -21,7 +21,7 @@ class Identity(StrEnum):
 class PublicationModel(BaseModel):
     name: str
     is_used: bool = Field(description="Whether this pipeline reads it.")
-    is_managed: bool = Field(description="Whether this pipeline's reader keeps it.")
+    is_managed: bool = Field(description="Whether a reader of this service keeps it.")
     all_tables: bool
     operations: list[str]
     via_partition_root: bool

@@ -1,9 +1,11 @@
 """Publications as the catalogue has them, and one table more or less in one.
 
 Invariant: a table that would make the application's own UPDATEs fail is not added unless that is said. A publication
-that a reader keeps as its configuration says is not changed here: the reader would change it back, with a gap.
+that a reader keeps as its configuration says is not changed here: the reader would change it back, with a gap. Nor is
+one that the pipeline does not read: it is somebody else's.
 """
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, LiteralString
 
@@ -18,7 +20,11 @@ from tidegate_admin.publications.schemas import (
     PublishedTable,
     RemoveTable,
 )
+from tidegate_admin.source.places import on_database_of
 from tidegate_admin.source.session import Session
+
+Pipelines = Iterable[PipelineConfig]
+"""All of this service."""
 
 _OPERATIONS = {"pubinsert": "insert", "pubupdate": "update", "pubdelete": "delete", "pubtruncate": "truncate"}
 
@@ -55,10 +61,12 @@ _TABLE = (
 
 
 async def list_publications(
-    session: Session, config: PipelineConfig, after: str, limit: int, name: str | None = None
+    session: Session, pipelines: Pipelines, config: PipelineConfig, after: str, limit: int, name: str | None = None
 ) -> list[PublicationModel]:
+    sources = [each.source.publication for each in on_database_of(config, pipelines)]
+    managed = {source.name for source in sources if source.manage}
     cursor = await session.execute(_PUBLICATIONS, [after, name, name, limit])
-    return [_publication(row, tables, config) for row, tables in await cursor.fetchall()]
+    return [_publication(row, tables, config, managed) for row, tables in await cursor.fetchall()]
 
 
 async def list_tables(session: Session, publication: str, after: tuple[str, str], limit: int) -> list[PublishedTable]:
@@ -66,8 +74,10 @@ async def list_tables(session: Session, publication: str, after: tuple[str, str]
     return [_table(*row) for row in await cursor.fetchall()]
 
 
-async def add_table(session: Session, config: PipelineConfig, name: str, wanted: AddTable) -> PublicationChanged:
-    publication = await _find(session, config, name)
+async def add_table(
+    session: Session, pipelines: Pipelines, config: PipelineConfig, name: str, wanted: AddTable
+) -> PublicationChanged:
+    publication = await _find(session, pipelines, config, name)
     cursor = await session.execute(_TABLE, [wanted.schema_name, wanted.table])
     row = await cursor.fetchone()
     if row is None:
@@ -86,8 +96,10 @@ async def add_table(session: Session, config: PipelineConfig, name: str, wanted:
     return PublicationChanged(publication=name, schema_name=wanted.schema_name, table=wanted.table, done="added")
 
 
-async def remove_table(session: Session, config: PipelineConfig, name: str, wanted: RemoveTable) -> PublicationChanged:
-    await _find(session, config, name)
+async def remove_table(
+    session: Session, pipelines: Pipelines, config: PipelineConfig, name: str, wanted: RemoveTable
+) -> PublicationChanged:
+    await _find(session, pipelines, config, name)
     if wanted.confirm != f"{wanted.schema_name}.{wanted.table}":
         raise _refused(
             HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -99,8 +111,8 @@ async def remove_table(session: Session, config: PipelineConfig, name: str, want
     return PublicationChanged(publication=name, schema_name=wanted.schema_name, table=wanted.table, done="removed")
 
 
-async def _find(session: Session, config: PipelineConfig, name: str) -> PublicationModel:
-    found = await list_publications(session, config, "", 1, name)
+async def _find(session: Session, pipelines: Pipelines, config: PipelineConfig, name: str) -> PublicationModel:
+    found = await list_publications(session, pipelines, config, "", 1, name)
     if not found:
         raise _refused(
             HTTPStatus.NOT_FOUND,
@@ -116,8 +128,15 @@ async def _find(session: Session, config: PipelineConfig, name: str) -> Publicat
         raise _refused(
             HTTPStatus.CONFLICT,
             "PUBLICATION_MANAGED",
-            "the pipeline's reader keeps this publication as its configuration says",
-            "Change source.publication.tables, and restart the reader.",
+            "a pipeline's reader keeps this publication as its configuration says",
+            "Change that pipeline's source.publication.tables, and restart its reader.",
+        )
+    if not found[0].is_used:
+        raise _refused(
+            HTTPStatus.CONFLICT,
+            "PUBLICATION_UNUSED",
+            "this pipeline does not read this publication",
+            "Ask at the pipeline that reads it, or change it in PostgreSQL.",
         )
     return found[0]
 
@@ -127,12 +146,12 @@ async def _alter(session: Session, publication: str, verb: LiteralString, schema
     await session.execute(f"ALTER PUBLICATION {identifier(publication)} {verb} TABLE {qualified(schema, table)}")
 
 
-def _publication(row: dict[str, Any], tables: int, config: PipelineConfig) -> PublicationModel:
-    name, source = row["pubname"], config.source.publication
+def _publication(row: dict[str, Any], tables: int, config: PipelineConfig, managed: set[str]) -> PublicationModel:
+    name = row["pubname"]
     return PublicationModel(
         name=name,
         is_used=name in config.publication_names,
-        is_managed=source.manage and name == source.name,
+        is_managed=name in managed,
         all_tables=row["puballtables"],
         operations=[operation for column, operation in _OPERATIONS.items() if row.get(column)],
         via_partition_root=bool(row.get("pubviaroot")),

@@ -1,7 +1,8 @@
 """What may be done to a slot. PostgreSQL forgets WAL by these calls, so each is checked against what it would lose.
 
 Invariant: a slot that somebody holds is never touched (the server itself refuses, without waiting); somebody else's is
-never touched; and going beyond what every required sink has acked takes a word of its own.
+never touched, nor another pipeline's through this one; and going beyond what every required sink has acked takes a word
+of its own.
 """
 
 from collections.abc import Iterable
@@ -33,9 +34,9 @@ async def create(session: Session, config: PipelineConfig) -> SlotChanged:
 
 
 async def drop(
-    session: Session, pipelines: Iterable[PipelineConfig], database: str, name: str, confirm: str
+    session: Session, pipelines: Iterable[PipelineConfig], config: PipelineConfig, name: str, confirm: str
 ) -> SlotChanged:
-    await _take_up(session, pipelines, database, name, confirm)
+    await _take_up(session, pipelines, config, name, confirm)
     await session.execute("SELECT pg_drop_replication_slot(%s)", [name])
     return SlotChanged(name=name, done="dropped")
 
@@ -43,13 +44,13 @@ async def drop(
 async def advance(
     session: Session,
     pipelines: Iterable[PipelineConfig],
-    database: str,
+    config: PipelineConfig,
     name: str,
     wanted: AdvanceSlot,
     acked: Lsn | None,
 ) -> SlotChanged:
-    """`acked`: what every required sink of the slot's pipeline has; none if that is not known."""
-    slot = await _take_up(session, pipelines, database, name, wanted.confirm)
+    """`acked`: what every required sink of the slot's pipelines has; none if that is not known."""
+    slot = await _take_up(session, pipelines, config, name, wanted.confirm)
     to = parse_lsn(wanted.to)
     if not wanted.accept_loss and (acked is None or to > acked):
         limit = "nothing is known to be acked" if acked is None else f"sinks have acked up to {format_lsn(acked)}"
@@ -69,13 +70,21 @@ async def advance(
 
 
 async def _take_up(
-    session: Session, pipelines: Iterable[PipelineConfig], database: str, name: str, confirm: str
+    session: Session, pipelines: Iterable[PipelineConfig], config: PipelineConfig, name: str, confirm: str
 ) -> SlotEntry:
-    slot = await find_slot(session, pipelines, database, name)
+    slot = await find_slot(session, pipelines, config, name)
     if slot is None:
         raise slot_unknown()
     if slot.whose is Whose.FOREIGN and not slot.active:
         raise _refused("SLOT_FOREIGN", "this slot is somebody else's", "Its owner drops it, in PostgreSQL.")
+    if slot.pipeline not in (None, config.pipeline):
+        raise _refused("SLOT_OTHER_PIPELINE", f"this slot is the pipeline {slot.pipeline}'s", "Ask at that pipeline.")
+    if slot.database != config.source.database:
+        raise _refused(
+            "SLOT_OTHER_DATABASE",
+            "this slot is of another database than the pipeline's",
+            "Ask at a pipeline of that database, or drop it in PostgreSQL.",
+        )
     if slot.active:
         raise _refused("SLOT_ACTIVE", "somebody holds this slot", "Stop its reader first.")
     if confirm != name:

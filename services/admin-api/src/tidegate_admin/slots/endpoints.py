@@ -6,13 +6,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse
 
-from tidegate.lsn import Lsn
-from tidegate_admin.deps import Deps, Given, Of
+from tidegate_admin.deps import Given, Of
 from tidegate_admin.once import DoneOnce
 from tidegate_admin.paging import Cursor, Limit, encode_cursor, text_cursor
 from tidegate_admin.security.scopes import Scope, needs
 from tidegate_admin.slots import actions, listing
+from tidegate_admin.slots.acked import lowest_acked
 from tidegate_admin.slots.schemas import SLOT_PATTERN, AdvanceSlot, DropSlot, SlotChanged, SlotEntry, SlotList
+from tidegate_admin.source.places import on_database_of
 
 router = APIRouter(prefix="/api/v1/pipelines/{name}/slots", tags=["slots"])
 
@@ -23,9 +24,8 @@ Slot = Annotated[str, Path(pattern=SLOT_PATTERN, description="A slot of the sour
 @needs(Scope.READ)
 async def list_slots(deps: Given, of: Of, cursor: Cursor = None, limit: Limit = 100) -> SlotList:
     async with of.sessions.reading() as session:
-        pipelines, database = deps.settings.pipelines, of.config.source.database
         after = text_cursor(cursor)
-        found = await listing.list_slots(session, pipelines, database, after=after, limit=limit + 1)
+        found = await listing.list_slots(session, deps.settings.pipelines, of.config, after=after, limit=limit + 1)
     more = len(found) > limit
     return SlotList(items=found[:limit], next_cursor=encode_cursor(found[limit - 1].name) if more else None)
 
@@ -34,7 +34,7 @@ async def list_slots(deps: Given, of: Of, cursor: Cursor = None, limit: Limit = 
 @needs(Scope.READ)
 async def get_slot(deps: Given, of: Of, slot: Slot) -> SlotEntry:
     async with of.sessions.reading() as session:
-        found = await listing.find_slot(session, deps.settings.pipelines, of.config.source.database, slot)
+        found = await listing.find_slot(session, deps.settings.pipelines, of.config, slot)
     if found is None:
         raise actions.slot_unknown()
     return found
@@ -55,7 +55,7 @@ async def create_slot(of: Of, once: DoneOnce) -> JSONResponse:
 async def drop_slot(deps: Given, of: Of, once: DoneOnce, slot: Slot, wanted: DropSlot) -> JSONResponse:
     async def action() -> SlotChanged:
         async with of.sessions.changing() as session:
-            return await actions.drop(session, deps.settings.pipelines, of.config.source.database, slot, wanted.confirm)
+            return await actions.drop(session, deps.settings.pipelines, of.config, slot, wanted.confirm)
 
     return await once.do(action)
 
@@ -65,17 +65,8 @@ async def drop_slot(deps: Given, of: Of, once: DoneOnce, slot: Slot, wanted: Dro
 async def advance_slot(deps: Given, of: Of, once: DoneOnce, slot: Slot, wanted: AdvanceSlot) -> JSONResponse:
     async def action() -> SlotChanged:
         async with of.sessions.changing() as session:
-            pipelines, database = deps.settings.pipelines, of.config.source.database
-            return await actions.advance(session, pipelines, database, slot, wanted, _acked(deps, slot, database))
+            pipelines = deps.settings.pipelines
+            acked = lowest_acked(deps.watch.views, on_database_of(of.config, pipelines), slot)
+            return await actions.advance(session, pipelines, of.config, slot, wanted, acked)
 
     return await once.do(action)
-
-
-def _acked(deps: Deps, slot: str, database: str) -> Lsn | None:
-    """By the last look, which is a second old: acks only grow."""
-    for config in deps.settings.pipelines:
-        view = deps.watch.views.get(config.pipeline)
-        if view and config.source.slot.name == slot and config.source.database == database and config.required_sinks:
-            acks = [lane.ack for lane in view.lanes if lane.required]
-            return min(ack.safe_lsn for ack in acks if ack) if all(acks) else None
-    return None

@@ -6,9 +6,13 @@ from typing import Any
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.lsn import parse_lsn
 from tidegate_admin.slots.schemas import HolderModel, SlotEntry, Whose
+from tidegate_admin.source.places import on_server_of
 from tidegate_admin.source.session import Session
 
 PREFIX = "tidegate_"
+
+Owners = dict[tuple[str, str | None], str]
+"""The pipeline by a slot's name and database, of one server."""
 
 # As JSON, because columns were added over the versions.
 _SLOTS = """
@@ -22,29 +26,33 @@ WHERE s.slot_name > %s AND (%s::text IS NULL OR s.slot_name = %s) ORDER BY s.slo
 
 
 async def list_slots(
-    session: Session, pipelines: Iterable[PipelineConfig], database: str, *, after: str, limit: int
+    session: Session, pipelines: Iterable[PipelineConfig], config: PipelineConfig, *, after: str, limit: int
 ) -> list[SlotEntry]:
-    return await _read(session, pipelines, database, (after, None, None, limit))
+    """`config`: of the pipeline whose server is looked at, among all `pipelines` of this service."""
+    return await _read(session, _owners(pipelines, config), (after, None, None, limit))
 
 
 async def find_slot(
-    session: Session, pipelines: Iterable[PipelineConfig], database: str, name: str
+    session: Session, pipelines: Iterable[PipelineConfig], config: PipelineConfig, name: str
 ) -> SlotEntry | None:
-    found = await _read(session, pipelines, database, ("", name, name, 1))
+    found = await _read(session, _owners(pipelines, config), ("", name, name, 1))
     return found[0] if found else None
 
 
-async def _read(
-    session: Session, pipelines: Iterable[PipelineConfig], database: str, arguments: tuple[object, ...]
-) -> list[SlotEntry]:
-    owners = {config.source.slot.name: config.pipeline for config in pipelines if config.source.database == database}
+def _owners(pipelines: Iterable[PipelineConfig], config: PipelineConfig) -> Owners:
+    """Where two pipelines name the same slot, it is told as the asked one's."""
+    known = [*on_server_of(config, pipelines), config]
+    return {(each.source.slot.name, each.source.database): each.pipeline for each in known}
+
+
+async def _read(session: Session, owners: Owners, arguments: tuple[object, ...]) -> list[SlotEntry]:
     cursor = await session.execute(_SLOTS, arguments)
     return [_entry(slot, holder, current or "0/0", owners) for slot, holder, current in await cursor.fetchall()]
 
 
-def _entry(slot: dict[str, Any], holder: dict[str, Any] | None, current: str, owners: dict[str, str]) -> SlotEntry:
+def _entry(slot: dict[str, Any], holder: dict[str, Any] | None, current: str, owners: Owners) -> SlotEntry:
     name, restart = slot["slot_name"], slot.get("restart_lsn")
-    pipeline = owners.get(name)
+    pipeline = owners.get((name, slot.get("database")))
     lost = slot.get("invalidation_reason") or ("conflicting" if slot.get("conflicting") else None)
     return SlotEntry(
         name=name,
