@@ -61,7 +61,7 @@ CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEX
 CONTROL = st.builds(LaneControl, LONG, st.sampled_from(Command))
 DEAD_LETTER = st.builds(
     DeadLetter,
-    id=TEXT,
+    id=st.binary(min_size=16, max_size=16).map(bytes.hex),
     pipeline=TEXT,
     lane=TEXT,
     generation=TEXT,

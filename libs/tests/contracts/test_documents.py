@@ -46,6 +46,11 @@ def test_a_dead_letter_of_an_unknown_version_is_refused(version: object, code: s
         ("frame", {"topic_id": "t"}),
         ("frame", []),
         ("attempts", "1"),
+        ("id", ""),
+        ("id", "5D41402ABC4B2A76B9719D911017C592"),
+        ("id", "5d41402abc4b2a76b9719d911017c59٢"),
+        ("id", '" onclick="alert(1)'),
+        ("id", "5d41402abc4b2a76b9719d911017c592\n"),
         ("position", "0/1"),
     ],
 )

@@ -6,6 +6,7 @@ It carries what is needed to try again without the raw topic: the relation's mes
 
 import base64
 import json
+import re
 from dataclasses import asdict, dataclass
 
 from tidegate.contracts.ack import decode_position, encode_position
@@ -14,6 +15,7 @@ from tidegate.errors import DecodeError
 from tidegate.position import Position
 
 VERSION = 1
+_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class FrameAddress:
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     id: str
-    """Derived from lane, generation and position, so that the same failure found twice is the same dead letter."""
+    """Derived from lane, generation and position, so that the same failure found twice is the same dead letter: 32
+    hexadecimal digits, which paths and pages take as they are."""
     pipeline: str
     lane: str
     generation: str
@@ -66,6 +69,8 @@ def decode_dead_letter(value: bytes) -> DeadLetter:
             )
         if type(version) is not int or version < 1:
             raise ValueError("not a version")
+        if not is_letter_id(document["id"]):
+            raise ValueError("not an id")
         return build(
             DeadLetter,
             document
@@ -78,6 +83,10 @@ def decode_dead_letter(value: bytes) -> DeadLetter:
         )
     except (ValueError, KeyError):
         raise DecodeError("this is not a dead letter", code="DEAD_LETTER_MALFORMED") from None
+
+
+def is_letter_id(text: object) -> bool:
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def _binaries(texts: object) -> tuple[bytes, ...]:

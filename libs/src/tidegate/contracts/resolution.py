@@ -5,17 +5,15 @@ open again. A resolution holds ids and no row data.
 """
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter
+from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter, is_letter_id
 from tidegate.contracts.document import build, load
 from tidegate.errors import DecodeError
 
 VERSION = 1
 MOST_IDS = 1000
-_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 class Outcome(StrEnum):
@@ -45,7 +43,7 @@ def decode_resolution(value: bytes) -> Resolution:
         version, ids = document.pop("resolution"), document["ids"]
         if type(version) is not int or version != VERSION:
             raise ValueError("not a version")
-        if not isinstance(ids, list) or not 1 <= len(ids) <= MOST_IDS or not all(map(_is_id, ids)):
+        if not isinstance(ids, list) or not 1 <= len(ids) <= MOST_IDS or not all(map(is_letter_id, ids)):
             raise ValueError("not ids")
         return build(Resolution, document | {"ids": tuple(ids), "outcome": Outcome(str(document["outcome"]))})
     except (ValueError, KeyError):
@@ -55,7 +53,3 @@ def decode_resolution(value: bytes) -> Resolution:
 def decode_record(value: bytes) -> DeadLetter | Resolution:
     """Whichever of the two a record of the topic is."""
     return decode_resolution(value) if value.startswith(b'{"by":') else decode_dead_letter(value)
-
-
-def _is_id(text: object) -> bool:
-    return isinstance(text, str) and _ID.fullmatch(text) is not None

@@ -71,9 +71,10 @@ def purge(
     answer = asked.client.post(path, chosen | {"dry_run": True})
     if not dry_run:
         count = answer["letters"]
-        confirmed(f"Give up {count} dead letters for ever", yes=yes, word=str(count))
+        some = "the oldest " if answer["is_cut"] else ""
+        confirmed(f"Give up {some}{count} dead letters for ever", yes=yes, word=str(count))
         with output.progress().status(f"giving up {count} dead letters"):
-            answer = asked.client.post(path, chosen | {"confirm": count})
+            answer = asked.client.post(path, chosen | {"confirm": count, "digest": answer["digest"]})
     show(answer, as_json=json)
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import hashlib
 import json
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated
 
@@ -103,18 +105,13 @@ async def get_dead_letter(of: Of, letter: Letter) -> LetterDetails:
 @needs(Scope.DESTROY)
 async def purge_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Purge) -> JSONResponse:
     async def action() -> Purged:
-        ids = await _selected(of.letters.index, wanted)
-        if wanted.dry_run or not ids:
-            return Purged(letters=len(ids), done=not wanted.dry_run)
-        if wanted.confirm != len(ids):
-            raise ApiError(
-                HTTPStatus.CONFLICT,
-                f"{len(ids)} dead letters are meant, and confirm says otherwise",
-                code="CONFIRM_MISMATCH",
-                remedy="Do a dry run, and say in confirm how many it named.",
-            )
-        await of.letters.resolve(Outcome.PURGED, ids, caller.name)
-        return Purged(letters=len(ids), done=True)
+        found = await _selected(of.letters.index, wanted)
+        ids, is_cut = found[:MOST_PURGED], len(found) > MOST_PURGED
+        told = Purged(letters=len(ids), done=not wanted.dry_run, digest=digest_of(ids), is_cut=is_cut)
+        if ids and not wanted.dry_run:
+            _confirm(wanted, told)
+            await of.letters.resolve(Outcome.PURGED, ids, caller.name)
+        return told
 
     return await once.do(action)
 
@@ -123,6 +120,28 @@ async def purge_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Pur
 @needs(Scope.OPERATE)
 async def replay_dead_letters(_of: Of, _once: DoneOnce, _wanted: Replay) -> JSONResponse:
     raise not_served("replay")
+
+
+def digest_of(ids: Iterable[str]) -> str:
+    return hashlib.blake2b("".join(sorted(ids)).encode(), digest_size=16).hexdigest()
+
+
+def _confirm(wanted: Purge, found: Purged) -> None:
+    """A filter may mean as many as before and yet others; ids say themselves which."""
+    if wanted.confirm != found.letters:
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            f"{found.letters} dead letters are meant, and confirm says otherwise",
+            code="CONFIRM_MISMATCH",
+            remedy="Do a dry run, and say in confirm how many it named.",
+        )
+    if wanted.digest != found.digest and not (wanted.ids is not None and wanted.digest is None):
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            "the dead letters that are meant are not those of the dry run",
+            code="DIGEST_MISMATCH",
+            remedy="Do a dry run, look at what is meant now, and give back its digest.",
+        )
 
 
 async def _selected(index: Index, wanted: Selection) -> list[str]:
@@ -136,7 +155,7 @@ async def _selected(index: Index, wanted: Selection) -> list[str]:
             code="SELECTION_EMPTY",
             remedy="Give ids, or a lane, a code, a table or a time.",
         )
-    return await asyncio.to_thread(index.ids, chosen, MOST_PURGED)
+    return await asyncio.to_thread(index.ids, chosen, MOST_PURGED + 1)
 
 
 def _key(caller: Caller, table: str | None, key: str | None) -> bytes | None:

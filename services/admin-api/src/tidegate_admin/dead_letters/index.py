@@ -154,7 +154,7 @@ class Index:
 
     def ids(self, wanted: Filter, limit: int) -> list[str]:
         where, values = wanted.where()
-        query = f"SELECT id FROM letters WHERE time >= 0{where} ORDER BY time LIMIT ?"  # noqa: S608 - constants
+        query = f"SELECT id FROM letters WHERE time >= 0{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
         with self._lock:
             return [row[0] for row in self._base.execute(query, [*values, limit])]
 

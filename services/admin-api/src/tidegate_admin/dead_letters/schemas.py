@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.contracts.resolution import MOST_IDS
 
 LetterId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Plain = Annotated[str, Field(min_length=1, max_length=127, pattern=r"^[^\x00]+$")]
 
 
@@ -65,8 +66,9 @@ class Selection(BaseModel):
 
 
 class Purge(Selection):
-    dry_run: bool = Field(False, description="Only say how many there are.")
+    dry_run: bool = Field(False, description="Only say how many there are, and their digest.")
     confirm: int | None = Field(None, ge=0, le=2**31, description="How many, as the dry run said.")
+    digest: Digest | None = Field(None, description="Which ones, as the dry run said. Needed unless ids are given.")
 
 
 class Replay(Selection):
@@ -77,3 +79,5 @@ class Replay(Selection):
 class Purged(BaseModel):
     letters: int
     done: bool
+    digest: str = Field(description="Of the ids that are meant: the same ones have the same digest.")
+    is_cut: bool = Field(description="More are meant than are given up at once: these are the oldest.")

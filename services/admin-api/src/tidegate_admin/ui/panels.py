@@ -68,11 +68,12 @@ def letters_list(total: int, entries: Iterable[Entry], *, is_complete: bool) -> 
 
 
 def _letter(entry: Entry) -> str:
+    identity = escape(entry.id)
     return f"""<li><div><b>{escape(entry.code)}</b> <span class="tag">{escape(entry.lane)}</span>
 <p>{escape(entry.operation)} in {escape(entry.channel)}</p><p class="quiet">{escape(entry.message)}</p></div>
-<div class="buttons"><button type="button" data-show="{entry.id}">Show<span class="sr"> {entry.id}</span></button>
+<div class="buttons"><button type="button" data-show="{identity}">Show<span class="sr"> {identity}</span></button>
 <button type="button" disabled title="No lane of this version serves replay">Replay</button>
-<button type="button" class="danger" data-purge="{entry.id}">Give up<span class="sr"> {entry.id}</span></button>
+<button type="button" class="danger" data-purge="{identity}">Give up<span class="sr"> {identity}</span></button>
 </div></li>"""
 
 
