@@ -29,6 +29,13 @@ def test_what_yaml_1_1_would_guess_stays_text(word: str) -> None:
     assert {"a": word} == parse_bytes(f"a: {word}".encode())
 
 
+@pytest.mark.parametrize("end", ["]", "", "!tag x]"])
+def test_a_file_of_too_many_values_is_not_read_to_its_end(end: str) -> None:
+    """What stands behind the limit is not looked at, whatever it is."""
+    found = problems(b"[" + b"a," * (MAX_BYTES // 2 - 10) + end.encode())
+    assert [each.code for each in found] == ["CONFIG_TOO_LARGE"]
+
+
 @pytest.mark.parametrize("word", ["1e9", "1_000", "+1", ".5", ".inf", ".nan", "2026-11-18", "1" * 5_000])
 def test_a_number_in_an_unusual_form_stays_text(word: str) -> None:
     assert {"a": word} == parse_bytes(f"a: {word}".encode())

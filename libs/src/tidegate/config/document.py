@@ -15,7 +15,7 @@ from tidegate.errors import ConfigError, Problem
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
-# Far above any real file, far below what an alias bomb unfolds to.
+# Far above any real file, far below what an alias bomb unfolds to. Keys count where the file is only looked through.
 MAX_VALUES = 50_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -128,9 +128,18 @@ class _Builder:
 
 
 def _event_problems(text: str) -> Iterator[Problem]:
-    """Before composing, which recurses in C: depth and tags."""
-    depth = 0
+    """Before composing, which recurses in C: size, depth and tags. What is too large is not read to its end."""
+    depth = count = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        count += isinstance(event, yaml.NodeEvent)
+        if count > MAX_VALUES:
+            yield Problem(
+                f"line {_line(event)}",
+                code="CONFIG_TOO_LARGE",
+                reason=f"more than {MAX_VALUES} keys and values",
+                remedy="One file holds one pipeline.",
+            )
+            return
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -16,6 +16,7 @@ from tidegate_admin.access import Access
 from tidegate_admin.changes.endpoints import router as changes
 from tidegate_admin.config import AdminSettings
 from tidegate_admin.configuration.endpoints import router as configuration
+from tidegate_admin.configuration.service import Judge
 from tidegate_admin.dead_letters.endpoints import router as dead_letters
 from tidegate_admin.deps import Deps
 from tidegate_admin.events.endpoints import router as events
@@ -62,7 +63,7 @@ def create_app(settings: AdminSettings, watch: Watch, access: Access) -> FastAPI
         generate_unique_id_function=lambda route: operation_id(route.name),
         responses={"default": _PROBLEM},
     )
-    app.state.deps = Deps(settings, watch, AdminMetrics(watch), access)
+    app.state.deps = Deps(settings, watch, AdminMetrics(watch), access, Judge(settings.egress))
     app.add_middleware(
         Guard,
         routes=routes(),

@@ -7,6 +7,7 @@ from fastapi import Depends, Path, Request
 
 from tidegate_admin.access import Access, PipelineAccess
 from tidegate_admin.config import AdminSettings
+from tidegate_admin.configuration.service import Judge
 from tidegate_admin.errors import pipeline_unknown
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.schemas import PipelineModel
@@ -22,6 +23,7 @@ class Deps:
     watch: Watch
     metrics: AdminMetrics
     access: Access
+    judge: Judge
     models: dict[str, tuple[PipelineView, PipelineModel]] = field(default_factory=dict)
     """Of each pipeline's last look."""
 

@@ -32,11 +32,11 @@ async def get_configuration(
 @router.post("/validate", summary="Every mistake in a configuration, at once")
 @needs(Scope.READ)
 async def validate_configuration(deps: Given, _of: Of, candidate: Candidate) -> Verdict:
-    _, verdict = await service.judge(candidate, deps.settings.egress)
+    _, verdict = await deps.judge.judge(candidate)
     return verdict
 
 
 @router.post("/diff", summary="What would be different with another configuration, and what that takes")
 @needs(Scope.READ)
 async def diff_configuration(deps: Given, of: Of, candidate: Candidate) -> Difference:
-    return await service.compare(of.config, candidate, deps.settings.egress)
+    return await service.compare(of.config, candidate, deps.judge)

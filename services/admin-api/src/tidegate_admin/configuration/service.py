@@ -1,20 +1,27 @@
 """Judges a configuration before it is anybody's, and says what would be different with it.
 
+A file of megabytes takes long to read, so that is done in a thread, one file at a time.
+
 Invariant: nothing is connected to, no secret is read and none is shown; a URL in a sink's options is held against the
 rules for what may be connected to.
 """
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tidegate.config.document import parse_bytes
 from tidegate.config.epoch import config_epoch, lane_epoch
 from tidegate.config.load import pipeline_from
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.errors import ConfigError, Problem
+from tidegate.errors import ConfigError, Problem, TransientError
 from tidegate_admin.configuration.schemas import Candidate, Change, Difference, Verdict
 from tidegate_admin.errors import FieldProblem
-from tidegate_admin.security.egress import Egress, url_problems
+from tidegate_admin.security.egress import Egress, url_problems, urls_in
+
+READ_SECONDS = 10.0
+"""With the wait for those who asked before."""
 
 _ABSENT = object()
 _EFFECTS = {
@@ -37,18 +44,38 @@ def shown(config: PipelineConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", by_alias=True)
 
 
-async def judge(candidate: Candidate, egress: Egress) -> tuple[PipelineConfig | None, Verdict]:
-    try:
-        config = _read(candidate)
-        problems = await _urls(config, egress)
-    except ConfigError as error:
-        config, problems = None, error.problems or (Problem("(file)", error.code, error.message, error.remedy),)
-    listed = [FieldProblem(pointer=p.path, code=p.code, reason=p.reason, remedy=p.remedy) for p in problems]
-    return (None if problems else config), Verdict(valid=not problems, problems=listed)
+class Judge:
+    """Its one thread, not a lock, is what there is one of: it goes on with a file when whoever asked has left."""
+
+    def __init__(self, egress: Egress) -> None:
+        self._egress = egress
+        self._thread = ThreadPoolExecutor(1, "judge")
+
+    async def judge(self, candidate: Candidate) -> tuple[PipelineConfig | None, Verdict]:
+        problems: list[Problem]
+        try:
+            config = await self._read(candidate)
+            problems = await url_problems(_urls(config), self._egress)
+        except ConfigError as error:
+            config, told = None, Problem("(file)", error.code, error.message, error.remedy)
+            problems = list(error.problems) or [told]
+        listed = [FieldProblem(pointer=p.path, code=p.code, reason=p.reason, remedy=p.remedy) for p in problems]
+        return (None if problems else config), Verdict(valid=not problems, problems=listed)
+
+    async def _read(self, candidate: Candidate) -> PipelineConfig:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, _read, candidate)
+        except TimeoutError:
+            raise TransientError(
+                "other configurations are being judged",
+                code="JUDGE_BUSY",
+                remedy="Ask again in a moment: one is judged at a time.",
+            ) from None
 
 
-async def compare(now: PipelineConfig, candidate: Candidate, egress: Egress) -> Difference:
-    wanted, verdict = await judge(candidate, egress)
+async def compare(now: PipelineConfig, candidate: Candidate, judge: Judge) -> Difference:
+    wanted, verdict = await judge.judge(candidate)
     if wanted is None:
         return Difference(valid=False, problems=verdict.problems, epoch_before=config_epoch(now))
     before = {sink.name for sink in now.sinks}
@@ -74,11 +101,9 @@ def _read(candidate: Candidate) -> PipelineConfig:
     return pipeline_from(document, environ={}, secrets=())
 
 
-async def _urls(config: PipelineConfig, egress: Egress) -> tuple[Problem, ...]:
-    found = [
-        await url_problems(sink.options, f"sinks[{index}].options", egress) for index, sink in enumerate(config.sinks)
-    ]
-    return tuple(problem for each in found for problem in each)
+def _urls(config: PipelineConfig) -> list[tuple[str, str]]:
+    sinks = enumerate(config.sinks)
+    return [found for index, sink in sinks for found in urls_in(sink.options, f"sinks[{index}].options")]
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:  # plain JSON

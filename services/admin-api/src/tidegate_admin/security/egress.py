@@ -18,6 +18,9 @@ from urllib.parse import urlsplit
 from tidegate.errors import Problem
 
 RESOLVE_SECONDS = 2.0
+MOST_URLS = 32
+JUDGE_SECONDS = 5.0
+"""For all URLs of a file together: each name may take `RESOLVE_SECONDS`."""
 PORTS = frozenset({80, 443, 8080, 8443})
 
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
@@ -107,10 +110,29 @@ def urls_in(value: Any, path: str) -> Iterator[tuple[str, str]]:  # plain JSON
         yield path, value
 
 
-async def url_problems(value: Any, path: str, egress: Egress) -> list[Problem]:  # plain JSON
-    return [
-        problem for place, url in urls_in(value, path) if (problem := await _problem(place, url, egress)) is not None
-    ]
+async def url_problems(urls: Sequence[tuple[str, str]], egress: Egress) -> list[Problem]:
+    """Of all URLs of a file, each with its path. One that is not judged is a problem too."""
+    problems: list[Problem] = []
+    path = ""
+    try:
+        async with asyncio.timeout(JUDGE_SECONDS):
+            for path, url in urls[:MOST_URLS]:
+                problem = await _problem(path, url, egress)
+                problems += [problem] if problem else []
+    except TimeoutError:
+        problems.append(_not_judged(path, "its host and those before it took too long to resolve"))
+    if len(urls) > MOST_URLS:
+        problems.append(_not_judged(urls[MOST_URLS][0], f"a file may name {MOST_URLS} addresses"))
+    return problems
+
+
+def _not_judged(path: str, reason: str) -> Problem:
+    return Problem(
+        path,
+        code="URL_NOT_JUDGED",
+        reason=f"this address and those behind it were not judged: {reason}",
+        remedy="Ask again; name fewer addresses, or names that resolve.",
+    )
 
 
 async def _problem(path: str, url: str, egress: Egress) -> Problem | None:
