@@ -1,12 +1,15 @@
 """Kafka's clients, set up in one way for librdkafka and for Spark's own consumer; and a look at the raw topic."""
 
+import os
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.error import KafkaError
 
 from tidegate.config.kafka import KafkaConfig, Mechanism
 from tidegate.contracts.cursor import Cursor, decode_cursor
@@ -16,6 +19,22 @@ _CALL_SECONDS = 10.0
 _COORDINATOR_SECONDS = 10.0
 _RETRY_SECONDS = 0.1
 _HALF = 2**64 - 1
+# The client's own flag for them is set by its transaction calls only.
+_COORDINATOR_COMES = frozenset(
+    (
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError._WAIT_COORD,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+    )
+)
+
+_Client = TypeVar("_Client")
 
 
 def librdkafka_settings(config: KafkaConfig) -> dict[str, Any]:
@@ -33,6 +52,22 @@ def librdkafka_settings(config: KafkaConfig) -> dict[str, Any]:
         "ssl.key.location": security.key,
     }
     return settings | {name: path for name, path in files.items() if path}
+
+
+def client(kind: Callable[..., _Client], settings: Mapping[str, Any], **options: Any) -> _Client:
+    """A `Producer`, a `Consumer` or an `AdminClient`. The configuration was checked, so what keeps it from being made
+    is around it: a file that is being renewed, or no descriptors left."""
+    try:
+        return kind(dict(settings), **options)
+    except KafkaException as error:
+        files = [path for name, path in settings.items() if name.endswith(".location")]
+        unreadable = ", ".join(path for path in files if not os.access(path, os.R_OK))
+        raise TransientError(
+            f"Kafka's client was not made: {f'can not read {unreadable}' if unreadable else error.args[0].name()}",
+            code="KAFKA_CLIENT_NOT_MADE",
+            remedy="Check the certificates and the key that kafka.security names, and the client's log; it is tried "
+            "again.",
+        ) from error
 
 
 def spark_options(config: KafkaConfig) -> dict[str, str]:
@@ -57,9 +92,9 @@ class RawTopicView:
 
 def look_at(config: KafkaConfig, topic: str) -> RawTopicView:
     settings = librdkafka_settings(config)
-    consumer = Consumer(settings | {"group.id": "tidegate-look", "enable.auto.commit": False})
+    admin = client(AdminClient, settings)
+    consumer = client(Consumer, settings | {"group.id": "tidegate-look", "enable.auto.commit": False})
     try:
-        admin = AdminClient(settings)
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS)[topic].result()
         beginning, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_CALL_SECONDS)
     except KafkaException as error:
@@ -85,7 +120,7 @@ def read_cursor(consumer: Consumer, topic: str) -> Cursor | None:
             error = raised.args[0]
         if error is None:
             return decode_cursor(committed.metadata) if committed.metadata else None
-        if not error.retriable() or time.monotonic() > deadline:
+        if error.code() not in _COORDINATOR_COMES or time.monotonic() > deadline:
             raise TransientError(
                 f"Kafka did not give the lane's cursor: {error.name()}",
                 code="CURSOR_UNAVAILABLE",

@@ -40,7 +40,7 @@ from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError
 from tidegate.observability import logs
-from tidegate_processor.kafka_clients import librdkafka_settings, look_at, read_cursor
+from tidegate_processor.kafka_clients import client, librdkafka_settings, look_at, read_cursor
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
 
@@ -225,7 +225,7 @@ class Lane:
         it reads after fencing. A lane that begins now has begun when its first cursor is committed."""
         settings = librdkafka_settings(self._config.kafka)
         topic, group = self._config.raw_topic.name, names.lane_group(self._config.pipeline, self.sink)
-        consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
+        consumer = client(Consumer, settings | {"group.id": group, "enable.auto.commit": False})
         try:
             cursor = read_cursor(consumer, topic)
         finally:

@@ -5,6 +5,7 @@ Spark's Kafka source ─▶ stage.py: ingest → decode → route → encode →
 """
 
 import threading
+import time
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
@@ -15,11 +16,11 @@ from tidegate.checkpoint.connect import connect
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
 from tidegate.contracts.status import State
-from tidegate.errors import ExitCode
+from tidegate.errors import ExitCode, TransientError
 from tidegate.observability import logs
 from tidegate.observability.health import Health
 from tidegate.observability.http import serving_in_thread
-from tidegate_processor.kafka_clients import librdkafka_settings
+from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane, LaneState
 from tidegate_processor.metrics import ProcessorMetrics
 from tidegate_processor.spark.session import open_session, warm_up
@@ -86,27 +87,32 @@ class _Topics:
     """The raw topic is the reader's to create; lanes wait for it. The scratch topic is ours."""
 
     def __init__(self, config: PipelineConfig) -> None:
-        self._admin = AdminClient(librdkafka_settings(config.kafka))
+        self._settings = librdkafka_settings(config.kafka)
+        self._admin: AdminClient | None = None
         self._raw = config.raw_topic.name
         self._scratch = names.scratch_topic(config.pipeline)
         self._ready = False
+        self._look_again = 0.0
 
     def are_ready(self) -> bool:
-        if self._ready:
-            return True
+        if self._ready or time.monotonic() < self._look_again:
+            return self._ready
         try:
-            if self._raw not in self._admin.list_topics(timeout=_CALL_SECONDS).topics:
+            admin = self._admin = self._admin or client(AdminClient, self._settings)
+            if self._raw not in admin.list_topics(timeout=_CALL_SECONDS).topics:
                 return False
-            self._create_scratch()
-        except KafkaException as error:
+            self._create_scratch(admin)
+        except (KafkaException, TransientError) as error:
             _log.failure("brokers_unreachable", error)
+            self._look_again = time.monotonic() + _CALL_SECONDS
             return False
         self._ready = True
         return True
 
-    def _create_scratch(self) -> None:
+    def _create_scratch(self, admin: AdminClient) -> None:
+        new = NewTopic(self._scratch, 1, -1)
         try:
-            self._admin.create_topics([NewTopic(self._scratch, 1, -1)])[self._scratch].result(_CALL_SECONDS)
+            admin.create_topics([new], request_timeout=_CALL_SECONDS)[self._scratch].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

@@ -1,0 +1,32 @@
+"""The driver, where what it stands on is away for a moment."""
+
+from pathlib import Path
+
+from kit.pipelines import checked, document, secrets_of
+from kit.topics import make_topic
+
+from tidegate.config.pipeline import PipelineConfig
+from tidegate_processor import pipeline
+
+REDIS = "redis://:secret@127.0.0.1:6379"
+
+
+def config_of(prefix: str, kafka: str, **security: str) -> PipelineConfig:
+    values = document(prefix, kafka=kafka, redis_url=REDIS)
+    values["kafka"]["security"] = security
+    return checked(values, secrets_of(redis_url=REDIS))
+
+
+def test_a_certificate_that_is_not_there_for_a_moment_lets_lanes_wait_and_the_driver_go_on(tmp_path: Path) -> None:
+    topics = pipeline._Topics(config_of("shop", "127.0.0.1:9", protocol="SSL", ca=str(tmp_path / "ca.pem")))
+
+    assert topics.are_ready() is False
+
+
+def test_lanes_start_once_the_raw_topic_is_there(kafka, prefix: str) -> None:
+    config = config_of(prefix, kafka.bootstrap)
+    topics = pipeline._Topics(config)
+
+    assert topics.are_ready() is False
+    make_topic(kafka.bootstrap, config.raw_topic.name)
+    assert topics.are_ready() is True
