@@ -23,8 +23,12 @@ def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES
 
 
 def limit_records(bootstrap: str, topic: str, largest_bytes: int) -> None:
+    configure(bootstrap, topic, "max.message.bytes", str(largest_bytes))
+
+
+def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
     """Of a topic that is in use; the brokers obey at once."""
-    setting = ConfigEntry("max.message.bytes", str(largest_bytes), incremental_operation=AlterConfigOpType.SET)
+    setting = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[setting])
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(30)

@@ -73,10 +73,16 @@ class TopicEvents:
         sizes: np.ndarray = self.places[:, layout.VALUE_LENGTH] + np.maximum(self.places[:, layout.KEY_LENGTH], 0)
         return sizes
 
+    @property
+    def keyless(self) -> np.ndarray:
+        """Which of them have none."""
+        keyless: np.ndarray = self.places[:, layout.KEY_LENGTH] < 0
+        return keyless
+
     def runs(self) -> "Iterator[tuple[int, TopicEvents]]":
         """Those that follow each other into one partition: 0 without a key, so that they keep their order; -1 where
         the key decides."""
-        keyless = self.places[:, layout.KEY_LENGTH] < 0
+        keyless = self.keyless
         starts = [0, *(np.flatnonzero(keyless[1:] != keyless[:-1]) + 1).tolist(), len(self)]
         for start, end in pairwise(starts):
             if end > start:

@@ -35,6 +35,8 @@ from tidegate_processor.sinks.base import Sink
 
 _EVENTS_PER_COMMIT = 10_000
 _BYTES_PER_COMMIT = 16 * 2**20
+# Each takes the brokers 2 ms (decision 60), and a transaction is aborted after 10 s: brokers may be 25 times as slow.
+_PARTITIONS_PER_COMMIT = 200
 _IDLE_COMMIT_SECONDS = 10.0
 
 
@@ -81,6 +83,7 @@ class Delivery:
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
         self._uncommitted_bytes = 0
+        self._uncommitted_partitions = 0
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
         self._committed = cursor
@@ -101,10 +104,18 @@ class Delivery:
         for offset, value in records:
             for taken in self._judged(offset, value):
                 self._deliver(taken)
-                if self._uncommitted_events >= _EVENTS_PER_COMMIT or self._uncommitted_bytes >= _BYTES_PER_COMMIT:
+                if self._is_large_enough:
                     self.commit()
         if not self.ingest.has_place and self.ingest.next_offset is not None:
             self._place.look(self.ingest.next_offset)
+
+    @property
+    def _is_large_enough(self) -> bool:
+        return (
+            self._uncommitted_events >= _EVENTS_PER_COMMIT
+            or self._uncommitted_bytes >= _BYTES_PER_COMMIT
+            or self._uncommitted_partitions >= _PARTITIONS_PER_COMMIT
+        )
 
     def commit(self, *, at_the_end: bool = False) -> None:
         """After this, everything taken so far is durable, and may be acked.
@@ -121,7 +132,7 @@ class Delivery:
         now = unix_microseconds()
         counters = self.counters
         counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted_commit_times]
-        self._uncommitted_events = self._uncommitted_bytes = 0
+        self._uncommitted_events = self._uncommitted_bytes = self._uncommitted_partitions = 0
         self._uncommitted_commit_times.clear()
 
     @property
@@ -246,6 +257,7 @@ class Delivery:
         self.counters.bytes += receipt.bytes
         self._uncommitted_events += receipt.events + len(receipt.rejected)
         self._uncommitted_bytes += receipt.bytes
+        self._uncommitted_partitions = receipt.partitions
         if receipt.newest_commit_time is not None:
             self.counters.last_commit_time = from_postgres(receipt.newest_commit_time)
             self._uncommitted_commit_times.append(self.counters.last_commit_time)

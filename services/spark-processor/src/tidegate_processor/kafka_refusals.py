@@ -1,4 +1,8 @@
-"""What brokers refuse, told apart: what no retry heals stops the lane; with anything else it starts at its cursor."""
+"""What brokers refuse, told apart: what no retry heals stops the lane; with anything else it starts at its cursor.
+
+A right that is missing is for a person to give, and the lane comes again until it is there: nothing is lost meanwhile,
+and nobody has to start the lane once it is given.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +14,23 @@ from tidegate.errors import StreamError, TidegateError, TransientError
 
 _FINAL = frozenset(
     (
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+    )
+)
+_DENIED = frozenset(
+    (
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        KafkaError.INVALID_CONFIG,
-        KafkaError.INVALID_REQUIRED_ACKS,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError.POLICY_VIOLATION,
     )
 )
 
@@ -35,20 +44,28 @@ def mapped(doing: str) -> Iterator[None]:
         raise refused(error.args[0], doing) from error
 
 
-def is_final(error: KafkaError) -> bool:
-    return error.code() in _FINAL
+def is_for_a_person(error: KafkaError) -> bool:
+    """Waiting for a moment changes nothing."""
+    return error.code() in _FINAL | _DENIED
 
 
 def refused(error: KafkaError, doing: str) -> TidegateError:
-    if is_final(error):
+    if error.code() in _FINAL:
         return StreamError(
             f"Kafka refuses the sink to {doing}: {error.name()}",
             code="SINK_KAFKA_REFUSED",
-            remedy="No retry heals this: mend the user's rights, the brokers' policies or the sink's options, then "
-            "restart the processor.",
+            remedy="No retry heals this: mend the brokers' policies, the topic's settings or the sink's options, then "
+            "restart the processor, which asks for the settings anew.",
+        )
+    if error.code() in _DENIED:
+        return TransientError(
+            f"Kafka denies the sink the right to {doing}: {error.name()}",
+            code="SINK_KAFKA_DENIED",
+            remedy="Give the user its rights to the sink's topics, its consumer group and its transactional id, or "
+            "mend the login; the lane comes again by itself and goes on at its cursor.",
         )
     return TransientError(
         f"Kafka did not let the sink {doing}: {error.name()}",
         code="SINK_KAFKA_UNAVAILABLE",
-        remedy="Check the brokers, their topics' settings and the user's rights; the lane restarts at its cursor.",
+        remedy="Check the brokers, and their topics' settings; the lane restarts at its cursor.",
     )

@@ -1,11 +1,12 @@
-"""The topics that a sink writes to: created where they are missing, and how large a record each of them takes.
+"""The topics that a sink writes to: created where they are missing, and which records each of them takes.
 
 All that a frame needs are asked for at once, before anything of it is written: a Kafka transaction must not grow old
 while a thousand topics are made one by one. What is known of a topic is kept for as long as the lane goes on.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -13,17 +14,30 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from confluent_kafka.error import KafkaError
 
 from tidegate.errors import RecordError, StreamError, TransientError
-from tidegate_processor.kafka_refusals import is_final, mapped, refused
+from tidegate_processor.kafka_clients import client
+from tidegate_processor.kafka_refusals import is_for_a_person, mapped, refused
 
 LARGEST_RECORD_BYTES = 16 * 2**20
 """Of a topic that is created, and of a request; an existing topic's own limit is asked for."""
 RECORD_OVERHEAD_BYTES = 256
 """A batch of one record: its header (61 bytes), the record's own fields, room to spare."""
 
-_LIMIT = "max.message.bytes"
+_LIMIT, _CLEANUP = "max.message.bytes", "cleanup.policy"
+_COMPACTED = "compact"
 _CALL_SECONDS = 30.0
 _PING_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which a topic takes records."""
+
+    largest_bytes: int
+    """Of a record's key and value."""
+    wants_keys: bool
+    """It is compacted: a record without a key is none that brokers take."""
+    partitions: int
 
 
 class TargetTopics:
@@ -33,35 +47,33 @@ class TargetTopics:
         self._client_settings = dict(client_settings)
         self._partitions, self._replication_factor = partitions, replication_factor
         self._batch_bytes = batch_bytes
-        self._limits: dict[str, int] = {}
+        self._terms: dict[str, Terms] = {}
 
     def ping(self) -> None:
         with mapped("reach the brokers"):
             AdminClient(self._client_settings).list_topics(timeout=_PING_SECONDS)
 
-    def limits(
+    def terms(
         self, topics: Iterable[str], settings: Mapping[str, str], producer: Producer
-    ) -> dict[str, int | RecordError]:
-        """The largest record that each takes, or why there can be no such topic. `producer` knows them afterwards."""
+    ) -> dict[str, Terms | RecordError]:
+        """What each takes, or why there can be no such topic. `producer` knows them afterwards."""
         refusals: dict[str, RecordError] = {}
-        unknown = [topic for topic in topics if topic not in self._limits]
+        unknown = [topic for topic in topics if topic not in self._terms]
         if unknown:
             # Kept until the answers are there: a client that goes takes its requests with it.
-            admin = AdminClient(self._client_settings)
+            admin = client(AdminClient, self._client_settings)
             refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **settings})
             there = [topic for topic in unknown if topic not in refusals]
-            self._ask(admin, [topic for topic in there if topic not in self._limits])
             if there:
-                _introduce(producer, admin, there)
-        return {topic: refusals.get(topic) or self._limits[topic] for topic in topics}
+                self._ask(admin, _introduce(producer, admin, there))
+        return {topic: refusals.get(topic) or self._terms[topic] for topic in topics}
 
     def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
         refusals = {}
         new = [NewTopic(topic, self._partitions, self._replication_factor, config=dict(settings)) for topic in topics]
-        for topic, made in admin.create_topics(new).items():
+        for topic, made in admin.create_topics(new, request_timeout=_CALL_SECONDS).items():
             try:
-                made.result(_CALL_SECONDS)
-                self._note(topic, int(settings[_LIMIT]))
+                made.result()
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.TOPIC_EXCEPTION:
@@ -70,26 +82,29 @@ class TargetTopics:
                     raise refused(error.args[0], "create a topic") from error
         return refusals
 
-    def _ask(self, admin: AdminClient, topics: Iterable[str]) -> None:
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        if not asked:
-            return
+    def _ask(self, admin: AdminClient, partitions: Mapping[str, int]) -> None:
+        """Of those that were just created too: the brokers' own defaults count where nothing else was said."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in partitions]
         with mapped("read a topic's settings"):
             for resource, answer in admin.describe_configs(asked, request_timeout=_CALL_SECONDS).items():
-                self._note(resource.name, int(answer.result()[_LIMIT].value))
+                settings = answer.result()
+                limit = self._checked(resource.name, int(settings[_LIMIT].value))
+                wants_keys = _COMPACTED in settings[_CLEANUP].value.split(",")
+                self._terms[resource.name] = Terms(limit, wants_keys, partitions[resource.name])
 
-    def _note(self, topic: str, limit: int) -> None:
+    def _checked(self, topic: str, limit: int) -> int:
         if limit < self._batch_bytes:
             raise StreamError(
                 f"topic {topic} takes {limit} bytes at once, this sink sends {self._batch_bytes}",
                 code="TOPIC_LIMIT_TOO_LOW",
                 remedy="Raise the topic's max.message.bytes, or lower the sink's option batch_bytes.",
             )
-        self._limits[topic] = min(limit, LARGEST_RECORD_BYTES) - RECORD_OVERHEAD_BYTES
+        return min(limit, LARGEST_RECORD_BYTES) - RECORD_OVERHEAD_BYTES
 
 
-def _introduce(producer: Producer, admin: AdminClient, topics: Iterable[str]) -> None:
-    """Waits until their leaders have made a place for them, and lets the producer know all of them in one answer."""
+def _introduce(producer: Producer, admin: AdminClient, topics: Sequence[str]) -> dict[str, int]:
+    """How many partitions each has. Waits until their leaders have made a place for them, and lets the producer know
+    all of them in one answer."""
     deadline = time.monotonic() + _CALL_SECONDS
     while True:
         with mapped("find its topics"):
@@ -100,7 +115,7 @@ def _introduce(producer: Producer, admin: AdminClient, topics: Iterable[str]) ->
                 [TopicPartition(topic, at) for topic in topics for at in known[topic].partitions], admin
             )
         if not missing:
-            return
+            return {topic: len(known[topic].partitions) for topic in topics}
         if time.monotonic() > deadline:
             raise TransientError(
                 f"the brokers do not serve topic {missing[0]}",
@@ -111,13 +126,14 @@ def _introduce(producer: Producer, admin: AdminClient, topics: Iterable[str]) ->
 
 
 def _without_a_place(partitions: Iterable[TopicPartition], admin: AdminClient) -> list[str]:
-    asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
+    wanted = {partition: OffsetSpec.latest() for partition in partitions}
+    asked = admin.list_offsets(wanted, request_timeout=_CALL_SECONDS)
     missing = []
     for partition, answer in asked.items():
         try:
-            answer.result(_CALL_SECONDS)
+            answer.result()
         except KafkaException as error:
-            if is_final(error.args[0]):
+            if is_for_a_person(error.args[0]):
                 raise refused(error.args[0], "find its topics") from error
             missing.append(partition.topic)  # not yet, or its leader is elsewhere now
     return missing

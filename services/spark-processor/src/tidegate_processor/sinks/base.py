@@ -33,6 +33,8 @@ class Receipt:
     rejected: "tuple[RejectedChange, ...]" = ()
     newest_commit_time: int | None = None
     """Of the frame's last transaction with a change in it, in PostgreSQL's microseconds."""
+    partitions: int = 0
+    """That the sink's transaction touches at most by now, where each of them costs the other side time."""
 
 
 class Sink(Protocol):

@@ -25,12 +25,12 @@ from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
-from tidegate_processor.kafka_clients import librdkafka_settings, read_cursor
+from tidegate_processor.kafka_clients import client, librdkafka_settings, read_cursor
 from tidegate_processor.kafka_refusals import mapped, refused
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
 from tidegate_processor.sinks.kafka_topics.encode import Encoder, Message, messages
-from tidegate_processor.target_topics import LARGEST_RECORD_BYTES, RECORD_OVERHEAD_BYTES, TargetTopics
+from tidegate_processor.target_topics import LARGEST_RECORD_BYTES, RECORD_OVERHEAD_BYTES, TargetTopics, Terms
 
 # A left-over transaction holds back consumers that read committed records for at most this long.
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -38,7 +38,8 @@ _TRANSACTION_TIMEOUT_MS = 10_000
 # come again. After 100 ms, the default, a busy lane's transactions took 119 ms at p90; after 2 ms, 16.
 _RETRY_BACKOFF_MS = 2
 _CALL_SECONDS = 30.0
-_DEAD_LETTER_SETTINGS = {"retention.ms": "-1"}
+# Their key is the lane, so compaction would leave the last one only.
+_DEAD_LETTER_SETTINGS = {"retention.ms": "-1", "cleanup.policy": "delete"}
 _FIRST_PARTITION = 0
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
@@ -67,15 +68,16 @@ class KafkaTopicsSink:
         self._in_transaction = False
         self._waiting: list[tuple[str, int, list[Message]]] = []
         self._waiting_messages = 0
+        self._touched: dict[str, int] = {}
 
     def ping(self) -> None:
         self._topics.ping()
 
     def open(self) -> Cursor | None:
-        self._producer = Producer(self._settings | self._producer_settings(), logger=_CLIENT_LOG)
+        self._producer = client(Producer, self._settings | self._producer_settings(), logger=_CLIENT_LOG)
         with mapped("fence the lane's earlier writer"):
             self._producer.init_transactions(_CALL_SECONDS)
-        self._consumer = Consumer(self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
+        self._consumer = client(Consumer, self._settings | self._consumer_settings(), logger=_CLIENT_LOG)
         return read_cursor(self._consumer, self._raw_topic)
 
     def write(self, frame: Frame, after: Position) -> Receipt:
@@ -83,38 +85,44 @@ class KafkaTopicsSink:
         rejected = list(encoded.rejected)
         producer, _ = self._opened()
         topics = [events.topic for events in encoded.topics]
-        limits = self._topics.limits(topics, self._options.topic_config, producer)
+        terms = self._topics.terms(topics, self._options.topic_config, producer)
         count = written = 0
         for events in encoded.topics:
-            taken = self._write_events(events, limits[events.topic], rejected)
+            taken = self._write_events(events, terms[events.topic], rejected)
             count += len(taken)
             written += taken.value_bytes
-        return Receipt(count, written, tuple(rejected), encoded.newest_commit_time)
+        return Receipt(count, written, tuple(rejected), encoded.newest_commit_time, sum(self._touched.values()))
 
     def _write_events(
-        self, events: TopicEvents, limit: int | RecordError, rejected: list[RejectedChange]
+        self, events: TopicEvents, terms: Terms | RecordError, rejected: list[RejectedChange]
     ) -> TopicEvents:
         """Those that the topic takes."""
-        if isinstance(limit, RecordError):
-            rejected += events.refused(limit)
+        if isinstance(terms, RecordError):
+            rejected += events.refused(terms)
             return events.none
-        fits = events.sizes <= limit
+        if terms.wants_keys and events.keyless.any():
+            rejected += events.where(events.keyless).refused(_without_a_key(events.topic))
+            events = events.where(~events.keyless)
+        fits = events.sizes <= terms.largest_bytes
         if not fits.all():
-            rejected += events.where(~fits).refused(_too_large(events.topic, limit))
+            rejected += events.where(~fits).refused(_too_large(events.topic, terms.largest_bytes))
             events = events.where(fits)
         for partition, run in events.runs():
             self._produce(events.topic, partition, messages(run))
+        if len(events):
+            self._touched[events.topic] = min(self._touched.get(events.topic, 0) + len(events), terms.partitions)
         return events
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         topic = self._dead_letters
         producer, _ = self._opened()
-        limit = self._topics.limits([topic], _DEAD_LETTER_SETTINGS, producer)[topic]
-        if isinstance(limit, RecordError):
-            raise limit
+        terms = self._topics.terms([topic], _DEAD_LETTER_SETTINGS, producer)[topic]
+        if isinstance(terms, RecordError):
+            raise terms
         for letter in letters:
             value = letter.encode()
-            if len(value) + len(letter.lane) > limit:  # the frame's address is enough to find it in the raw topic
+            # The frame's address is enough to find it in the raw topic.
+            if len(value) + len(letter.lane) > terms.largest_bytes:
                 value = replace(letter, payload=b"", schema=()).encode()
             self._produce(topic, _FIRST_PARTITION, [{"value": value, "key": letter.lane.encode()}])
 
@@ -129,11 +137,13 @@ class KafkaTopicsSink:
         with mapped("commit"):
             _until_it_is_done(lambda: producer.commit_transaction(_CALL_SECONDS))
         self._in_transaction = False
+        self._touched.clear()
 
     def close(self) -> None:
         producer, consumer = self._producer, self._consumer
         self._producer = self._consumer = None
         self._forget_waiting()
+        self._touched.clear()
         if consumer is not None:
             consumer.close()
         if producer is not None and self._in_transaction:
@@ -217,6 +227,15 @@ def _until_it_is_done(call: Callable[[], None]) -> None:
             if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_BACKOFF_MS / 1000)
+
+
+def _without_a_key(topic: str) -> RecordError:
+    return RecordError(
+        f"an event has no key, and topic {topic} is compacted: it takes none without",
+        code="SINK_KEY_MISSING",
+        remedy="Give the topic cleanup.policy=delete, restart the processor and replay it. Or give the table a replica "
+        "identity; a TRUNCATE never has a key: leave it out of the publication or of the sink's routes.",
+    )
 
 
 def _too_large(topic: str, limit: int) -> RecordError:
