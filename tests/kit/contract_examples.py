@@ -203,7 +203,7 @@ def examples() -> dict[str, Example]:
     }
 
 
-LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders",))
+LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",))
 ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED)
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000

@@ -108,7 +108,7 @@ def test_the_number_is_above_what_any_sink_has_seen() -> None:
     assert plan(SLOT, newer, ["a"], log(), "topic").number == 10
 
 
-LINEAGE = Lineage(GENERATION, 6, "topic", Lsn(300), ("a",))
+LINEAGE = Lineage(GENERATION, 6, "topic", Lsn(300), ("a",), ("a",))
 
 
 def test_an_empty_topic_goes_on_with_what_the_lineage_says() -> None:
@@ -136,6 +136,7 @@ def test_a_slot_that_moved_before_any_ack_was_moved_by_somebody_else() -> None:
         plan(moved, acks(a=301), ["a"], EMPTY, "topic", LINEAGE),
         plan(moved, {}, ["new"], EMPTY, "topic", LINEAGE),
         plan(moved, {}, ["a"], EMPTY, "topic", None),
+        plan(moved, {}, ["a"], EMPTY, "topic", replace(LINEAGE, unacked=())),
     ):
         assert allowed.mode is EpochMode.REFEED
 
@@ -147,6 +148,13 @@ def test_the_first_frame_of_a_trimmed_log_proves_nothing_unless_it_is_of_the_new
     assert trimmed.first is not None
     newest = replace(trimmed, beginning=22, first=replace(trimmed.first, epoch=TAIL.number))
     assert uncovered(newest, "topic", acks(a=400), ["a"], Lsn(300)) == []
+
+
+def test_a_topic_that_retention_emptied_behind_an_ack_lacks_nothing() -> None:
+    known = acks(a=400)
+    ends = known["a"].offset + 1
+    assert uncovered(RawLog(ends, ends, None, None), "topic", known, ["a"], Lsn(300)) == []
+    assert uncovered(RawLog(ends + 1, ends + 1, None, None), "topic", known, ["a"], Lsn(300)) == ["a"]
 
 
 def test_an_ack_of_an_epoch_that_had_ended_there_is_not_believed() -> None:

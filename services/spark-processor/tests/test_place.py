@@ -139,7 +139,7 @@ def test_a_re_feed_above_what_a_waiting_lane_has_is_a_gap() -> None:
 
 
 def lineage(log: RawLog, kept_from: int) -> Lineage:
-    return Lineage(log.generation, 1, "topic", Lsn(kept_from), ("events",))
+    return Lineage(log.generation, 1, "topic", Lsn(kept_from), ("events",), ())
 
 
 @pytest.mark.parametrize("config", [SINK, BEST_EFFORT, FROM_NOW], ids=["required", "best effort", "from now"])

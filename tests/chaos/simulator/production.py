@@ -19,6 +19,7 @@ import tidegate_processor.commit
 import tidegate_processor.control
 import tidegate_processor.place
 import tidegate_reader.feedback
+import tidegate_reader.gap
 import tidegate_reader.intake
 import tidegate_reader.opening
 import tidegate_reader.publisher
@@ -91,7 +92,7 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
 
 
 def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
-    opening, clock = tidegate_reader.opening, world.time
+    opening, gap, clock = tidegate_reader.opening, tidegate_reader.gap, world.time
 
     async def check(config: PipelineConfig, side: Any) -> Any:
         return await edges.check(world, side)
@@ -117,6 +118,9 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
     async def pause(seconds: float) -> None:
         await Pause()
 
+    async def spoken(config: PipelineConfig) -> bool:
+        return True
+
     async def no_publication(side: Any, publication: Any, *, may_create: bool) -> None:
         return
 
@@ -135,11 +139,13 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "current_topic_id", topic_id),
         (opening, "ensure_publication", no_publication),
         (opening, "connect_async", lambda _: world.redis),
-        (opening, "read_now", read_acks),
+        (gap, "connect_async", lambda _: world.redis),
+        (gap, "read_now", read_acks),
+        (gap, "lanes_have_spoken", spoken),
+        (gap, "pause", pause),
+        (gap, "time", clock),
         (opening, "lineage_now", lineage),
         (opening, "say_lineage", say),
-        (opening, "pause", pause),
-        (opening, "time", clock),
         (tidegate_reader.raw_watch, "read_raw_log", read_log),
         (opening, "open_producer", producer),
         (opening, "close_producer", close),

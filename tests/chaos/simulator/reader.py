@@ -134,8 +134,9 @@ class ReaderProcess:
 
     def _report(self) -> None:
         """`Reporter`: Redis away means that it is said again later."""
-        if self._lineage is not None and self._world.redis.is_up:
-            self._world.redis.set(lineage_key(self._world.config.pipeline), self._lineage.encode())
+        if self._lineage is not None and self._keeper is not None and self._world.redis.is_up:
+            lineage = self._keeper.updated(self._lineage)
+            self._world.redis.set(lineage_key(self._world.config.pipeline), lineage.encode())
 
     def stop(self) -> None:
         self._stop.set()

@@ -24,6 +24,8 @@ class Lineage:
     here on."""
     required: tuple[str, ...]
     """The sinks that the gate has counted on since."""
+    unacked: tuple[str, ...]
+    """Those of them that had acked nothing yet when this was said."""
 
     def encode(self) -> bytes:
         return seal(
@@ -33,6 +35,7 @@ class Lineage:
                 "topic_id": self.topic_id,
                 "kept_from": encode_fixed_lsn(self.kept_from),
                 "required": list(self.required),
+                "unacked": list(self.unacked),
             }
         )
 
@@ -47,6 +50,7 @@ def decode_lineage(value: bytes) -> Lineage:
                 "generation": _generation(document["generation"]),
                 "kept_from": decode_fixed_lsn(document["kept_from"]),
                 "required": _names(document["required"]),
+                "unacked": _names(document["unacked"]),
             },
         )
     except (KeyError, ValueError):

@@ -2,6 +2,7 @@
 
 | cause | status |
 | --- | --- |
+| an epoch begins, `STATUS_SECONDS` are over | 0/0: we live |
 | `STATUS_SECONDS` are over | write = received, flush = apply = confirmed |
 | confirmed has grown | the same, within `COALESCE_SECONDS`, so that many acks make one status |
 | the server asks for a reply | the same, at once |
@@ -16,8 +17,8 @@ Invariant: flush never passes the gate, and no status waits for reading, publish
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from tidegate.errors import TransientError
@@ -40,6 +41,37 @@ STORM_SECONDS = 1.0
 class Levels:
     received: Lsn
     confirmed: Lsn
+
+
+@asynccontextmanager
+async def answering(stream: ReplicationStream) -> AsyncIterator[None]:
+    """While an epoch begins, nothing is read and nothing confirmed; Kafka may take its time, and the server would give
+    us up."""
+    task = asyncio.create_task(_answer(stream), name="answering")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _answer(stream: ReplicationStream) -> None:
+    with suppress(TransientError):  # whoever reads next finds that the link is broken
+        while True:
+            await asyncio.sleep(STATUS_SECONDS)
+            if stream.is_started:
+                await stream.send(_status(Levels(Lsn(0), Lsn(0)), reply_requested=False))
+
+
+def _status(levels: Levels, *, reply_requested: bool) -> bytes:
+    """0/0 says only that we live: the server takes no confirmation from it."""
+    return encode_status(
+        write=levels.received,
+        flush=levels.confirmed,
+        apply=levels.confirmed,
+        clock=time.time_ns() // 1000 - POSTGRES_EPOCH_UNIX_US,
+        reply_requested=reply_requested,
+    )
 
 
 class StormWatch:
@@ -84,16 +116,8 @@ class Feedback:
         if self._coalescing is not None:
             self._coalescing.cancel()
             self._coalescing = None
-        levels = self._levels()
         quiet = time.monotonic() - self._stream.last_heard
-        clock = time.time_ns() // 1000 - POSTGRES_EPOCH_UNIX_US
-        status = encode_status(
-            write=levels.received,
-            flush=levels.confirmed,
-            apply=levels.confirmed,
-            clock=clock,
-            reply_requested=quiet > PULL_AFTER_SECONDS,
-        )
+        status = _status(self._levels(), reply_requested=quiet > PULL_AFTER_SECONDS)
         await self._stream.send(status)
         self._metrics.statuses.add()
 

@@ -1,8 +1,10 @@
 """Brings the gate what it decides on, and carries its decision to feedback, status and metrics."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.lineage import Lineage
 from tidegate_reader.feedback import Feedback
 from tidegate_reader.frames import SealedFrame
 from tidegate_reader.gate import Gate
@@ -29,13 +31,17 @@ class Keeper:
         self._metrics.produced_bytes.add(len(frame.data))
         self._settle()
 
+    def updated(self, lineage: Lineage) -> Lineage:
+        """With the sinks that have still acked nothing."""
+        return replace(lineage, unacked=tuple(sink for sink in lineage.unacked if sink not in self.acks))
+
     def in_flight(self, in_flight_bytes: int) -> None:
         self._progress.in_flight_bytes = in_flight_bytes
 
     def acked(self, acks: Mapping[str, Ack]) -> None:
         for sink, ack in acks.items():
             known = self.acks.get(sink)
-            self.acks[sink] = ack if known is None else max(known, ack, key=lambda each: each.safe_lsn)
+            self.acks[sink] = ack if known is None or ack.safe_lsn >= known.safe_lsn else known
         self._gate.acked(acks)
         self._settle()
 

@@ -6,10 +6,8 @@ Invariant: the end of the raw topic is read after the slot is ours, so no reader
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
 """
 
-import asyncio
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +19,6 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
-from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ConfigError, StreamError, TransientError
@@ -29,13 +26,14 @@ from tidegate.lsn import Lsn, format_lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
 from tidegate.quoting import identifier, literal
-from tidegate_reader.acks import lineage_now, read_now, say_lineage
+from tidegate_reader import gap
+from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.removed_sinks import tombstone
-from tidegate_reader.resume import GAP_LOST, Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
@@ -44,9 +42,6 @@ from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, 
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _NONCE_BYTES = 16
-# Lanes republish every 5 s what they have; one that starts says so at once.
-_REPUBLISHED_SECONDS = 15.0
-_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     created = await _ensure_slot(config, checked, side, stream, has_past=log.tail is not None or lineage is not None)
     born = await _confirmed(side, config.source.slot.name)
     generation = generation_of(await _identity(config, stream), log, lineage, born)
-    acks: Mapping[str, Ack] = await _read_acks(config, generation)
+    acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
     await stream.start(_start_command(config, options, started))
@@ -100,9 +95,12 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
         )
     confirmed = await _confirmed(side, config.source.slot.name)
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
-    decide = partial(plan, slot_start, required=config.required_sinks, log=log, topic_id=checked.topic_id)
+    decide = partial(
+        plan, slot_start, required=config.required_sinks, log=log, topic_id=checked.topic_id, lineage=lineage
+    )
+    is_beyond = log.tail is not None and slot_start.lsn > log.tail.safe_lsn
     try:
-        decided, acks = await _decided(config, generation, partial(decide, lineage=lineage), acks)
+        decided, acks = await gap.decided(config, generation, decide, acks, is_beyond_the_log=is_beyond)
     except StreamError:
         await _check_topic_id(config, checked)
         raise
@@ -118,35 +116,17 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     )
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
     await tombstone(config, lineage, acks)
-    lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, tuple(config.required_sinks))
+    required = tuple(config.required_sinks)
+    unacked = tuple(sink for sink in required if sink not in acks)
+    lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
     await _say(config, lineage)
     producer = await _begin_epoch(config, stamp, decided, record)
     try:
         await _check_topic_id(config, checked)
-    except TransientError:
+    except BaseException:
         await close_producer(producer)
         raise
     return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
-
-
-async def _decided(
-    config: PipelineConfig, generation: Generation, decide: Callable[[Mapping[str, Ack]], Plan], acks: Mapping[str, Ack]
-) -> tuple[Plan, Mapping[str, Ack]]:
-    """A gap is believed only when lanes had the time to say again what they have: Redis may have been restored."""
-    believed_at = time.monotonic() + _REPUBLISHED_SECONDS
-    while True:
-        try:
-            return decide(acks), acks
-        except StreamError as error:
-            if error.code != GAP_LOST or time.monotonic() >= believed_at:
-                raise
-        await pause(_LOOK_SECONDS)
-        acks = await _read_acks(config, generation)
-
-
-async def pause(seconds: float) -> None:
-    """Nobody tells when a lane republishes."""
-    await asyncio.sleep(seconds)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:
@@ -167,6 +147,10 @@ async def _ensure_slot(
     """True if it was created now."""
     wanted = config.source.slot
     if checked.slot is None and has_past:
+        if await read_slot(side, wanted.name) is not None:
+            raise TransientError(
+                "another reader has just made the slot", code="EPOCH_RACE", remedy="The reader starts again."
+            )
         raise StreamError(
             f"slot {wanted.name} is gone, and this pipeline has read from it",
             code="SLOT_MISSING",
@@ -189,11 +173,6 @@ async def _ensure_slot(
 async def _identity(config: PipelineConfig, stream: ReplicationStream) -> SourceIdentity:
     [(system, timeline, *_)] = await stream.execute("IDENTIFY_SYSTEM")
     return SourceIdentity(int(system or 0), int(timeline or 0), config.source.database, config.source.slot.name)
-
-
-async def _read_acks(config: PipelineConfig, generation: Generation) -> dict[str, Ack]:
-    async with connect_async(config.redis) as client:
-        return await read_now(client, config.pipeline, generation.id)
 
 
 async def _read_lineage(config: PipelineConfig) -> Lineage | None:

@@ -17,7 +17,7 @@ from tidegate.errors import TransientError
 from tidegate.lsn import format_lsn
 from tidegate_reader.acks import AckWatch
 from tidegate_reader.examination import examine
-from tidegate_reader.feedback import Feedback, Levels
+from tidegate_reader.feedback import Feedback, Levels, answering
 from tidegate_reader.framer import Framer
 from tidegate_reader.gate import Gate
 from tidegate_reader.heartbeat import Heartbeat
@@ -51,12 +51,13 @@ async def run(around: Surroundings) -> None:
         checked = await check(around.config, side)
         stream = await open_stream(around.config)
         resources.callback(stream.close)
-        opened = await begin(around.config, checked, side, stream)
-        resources.push_async_callback(close_producer, opened.producer)
-        raw_look = RawLook(around.config)
-        resources.push_async_callback(raw_look.close)
-        await raw_look.open()
-        known = await read_shapes(around.config, opened.stamp.generation.id, opened.plan.position)
+        async with answering(stream):
+            opened = await begin(around.config, checked, side, stream)
+            resources.push_async_callback(close_producer, opened.producer)
+            raw_look = RawLook(around.config)
+            resources.push_async_callback(raw_look.close)
+            await raw_look.open()
+            known = await read_shapes(around.config, opened.stamp.generation.id, opened.plan.position)
         _announce(around, opened)
         await _flow(around, opened, side, stream, raw_look, known)
 
@@ -101,6 +102,7 @@ async def _flow(
     source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)
 
     keeper.acked(opened.acks)
+    around.reporter.lineage = lambda: keeper.updated(opened.lineage)
     async with asyncio.TaskGroup() as tasks:
         intaking = tasks.create_task(intake.run(around.stop), name="intake")
         background = [
@@ -156,4 +158,3 @@ def _announce(around: Surroundings, opened: Run) -> None:
         position=str(plan.position),
         confirmed=format_lsn(opened.confirmed),
     )
-    around.reporter.lineage = opened.lineage

@@ -45,7 +45,10 @@ class RawWatch:
     async def look(self) -> None:
         beginning = await self._ask()
         if beginning not in (None, self._progress.raw_beginning):
-            log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
+            try:
+                log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
+            except TransientError:
+                return  # as where Kafka does not say; looked at again
             self._check(log, self._keeper.acks)
             self._progress.raw_beginning = log.beginning
 

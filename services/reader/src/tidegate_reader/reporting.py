@@ -4,7 +4,7 @@ Invariant: a report that fails changes nothing about delivery; it is tried again
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import redis
 import redis.asyncio
@@ -27,7 +27,7 @@ class Reporter:
     def __init__(self, config: RedisConfig, progress: Progress) -> None:
         self._config, self._progress = config, progress
         self._client: redis.asyncio.Redis | None = None
-        self.lineage: Lineage | None = None
+        self.lineage: Callable[[], Lineage] | None = None
         """Said with each report, for a Redis that has been emptied."""
         self._is_told = False
 
@@ -39,7 +39,7 @@ class Reporter:
     async def report(self) -> bool:
         values = {reader_status_key(self._progress.pipeline): self._progress.status().encode()}
         if self.lineage is not None:
-            values[lineage_key(self._progress.pipeline)] = self.lineage.encode()
+            values[lineage_key(self._progress.pipeline)] = self.lineage().encode()
         return await self._set(values)
 
     async def close(self) -> None:

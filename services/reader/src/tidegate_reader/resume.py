@@ -1,7 +1,7 @@
 """Where a run begins: from the raw topic's end, the slot, and the acks. Pure, so that every case is a line in a test.
 
-`low` of a required sink: its ack's safe_lsn; a sink without an ack needs what the slot still has. If the gate counted on
-it before and the slot has moved all the same, it was not us, and `low` is where it stood then (lineage).
+`low` of a required sink: its ack's safe_lsn; a sink without an ack needs what the slot still has. If the gate counted
+on it before, and the slot has moved all the same, it was not us: `low` is where the slot stood then (lineage).
 
 | raw topic | slot and acks | decision |
 | --- | --- | --- |
@@ -38,6 +38,9 @@ from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
 
 GAP_LOST = "GAP_LOST"
+_BEGIN_ANEW = (
+    "begin anew: a new raw topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage."
+)
 _BIRTH = struct.Struct(">Q")
 
 
@@ -89,8 +92,8 @@ def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, 
         raise StreamError(
             "the pipeline belongs to another cluster, timeline, database or slot",
             code="GENERATION_CHANGED",
-            remedy="Positions of two histories do not compare. Use a new raw topic and take a new snapshot, or point "
-            "the source at the server that the raw topic comes from.",
+            remedy="Positions of two histories do not compare. Point the source at the server that the raw topic comes "
+            f"from, or {_BEGIN_ANEW}",
         )
     return known
 
@@ -142,7 +145,7 @@ def _overrun(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], 
     """Sinks that have acked nothing since the gate counts on them, and yet the slot has moved: we did not do it."""
     if lineage is None or slot.lsn <= lineage.kept_from:
         return []
-    return [sink for sink in required if sink in lineage.required and sink not in acks]
+    return [sink for sink in required if sink in lineage.unacked and sink not in acks]
 
 
 def uncovered(
@@ -163,6 +166,8 @@ def _next_number(acks: Mapping[str, Ack], known: int) -> int:
 
 
 def _covers(log: RawLog, topic_id: str, ack: Ack | None, kept_from: Lsn) -> bool:
+    if log.beginning == log.end:
+        return ack is not None and ack.topic_id == topic_id and log.end <= ack.offset + 1
     if log.first is None or log.tail is None:
         return False
     if ack is not None and ack.topic_id == topic_id and log.beginning <= ack.offset + 1:
@@ -179,7 +184,7 @@ def _ahead(tail: Lsn, wal_end: Lsn) -> StreamError:
         f"the raw topic reaches to {format_lsn(tail)}, the server's WAL only to {format_lsn(wal_end)}",
         code="SOURCE_WENT_BACK",
         remedy="The server was restored from a backup or lost its newest WAL. What the sinks have beyond that point "
-        "does not exist there. Decide which history is right; a new one needs a new raw topic and a new snapshot.",
+        f"does not exist there. Decide which history is right; for the server's, {_BEGIN_ANEW}",
     )
 
 
@@ -188,5 +193,5 @@ def _lost(sinks: Sequence[str], start: Lsn) -> StreamError:
         f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not "
         "hold what lies between",
         code=GAP_LOST,
-        remedy="Take a new snapshot for these sinks, or set required: false for them if the gap is accepted.",
+        remedy=f"Set required: false for these sinks if the gap is accepted, or {_BEGIN_ANEW}",
     )

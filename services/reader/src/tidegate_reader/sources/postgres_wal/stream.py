@@ -33,6 +33,7 @@ class ReplicationStream:
         self._loop = asyncio.get_running_loop()
         self._readable = asyncio.Event()
         self._publication_missing = False
+        self.is_started = False
         self.last_heard = time.monotonic()
         """When the server last said anything."""
         pgconn.notice_handler = self._on_notice
@@ -61,6 +62,7 @@ class ReplicationStream:
 
     async def start(self, command: str) -> None:
         await self._drive(conversation.start(self._pgconn, command), COMMAND_SECONDS)
+        self.is_started = True
 
     def read(self) -> list[memoryview]:
         """What is there now. Empty: nothing more can be read before `readable`."""
