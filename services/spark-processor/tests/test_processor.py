@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,12 @@ from kit.pipelines import document, secrets_of
 from kit.topics import Inbox, append, inbox, make_topic
 from kit.wait import wait
 
+from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
+from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, Result, decode_outcome
 from tidegate.contracts.status import LaneStatus, State
+from tidegate.lsn import Lsn
+from tidegate.position import before
 
 pytestmark = pytest.mark.timeout(240)
 START_SECONDS = 90
@@ -139,3 +144,63 @@ def test_a_damaged_frame_stops_the_lane_loudly(fleet: Fleet) -> None:
     assert status is not None
     assert status.failure is not None
     assert (status.failure.code, status.events) == ("FRAME_CRC", 1)
+
+
+def asked(fleet: Fleet, what: Asked, **more: Any) -> LaneOutcome:
+    """Asked of the lane, and answered."""
+    request = LaneRequest(uuid.uuid4().hex, what, "a test", unix_microseconds(), **more)
+    fleet.client.rpush(names.lane_requests_key(fleet.pipeline, "events"), request.encode())
+    key = names.lane_outcome_key(fleet.pipeline, "events", request.id)
+    value = wait(lambda: fleet.client.get(key), START_SECONDS, f"the outcome of {what}")
+    assert fleet.client.llen(names.lane_requests_key(fleet.pipeline, "events")) == 0
+    return decode_outcome(value)
+
+
+def is_paused(fleet: Fleet) -> bool:
+    status = fleet.status()
+    fresh = status is not None and not status.is_stale(unix_microseconds())
+    return fresh and status is not None and status.state is State.PAUSED
+
+
+def test_a_paused_lane_stands_whatever_is_restarted_and_goes_on_where_it_was(fleet: Fleet) -> None:
+    fleet.processor.start()
+    fleet.rows(1)
+    with inbox(fleet.bootstrap, f"{fleet.pipeline}.public.orders") as box:
+        received(fleet, box, 1)
+        assert asked(fleet, Asked.PAUSE).result is Result.DONE
+        wait(lambda: is_paused(fleet), 10, "the lane says that it stands")
+        acked = fleet.acked()
+        fleet.rows(2, 3)
+        fleet.processor.kill()
+        fleet.processor.start()
+        wait(lambda: is_paused(fleet), START_SECONDS, "the lane still says so")
+        fleet.rows(4)
+
+        assert asked(fleet, Asked.PAUSE).result is Result.DONE
+        assert (received(fleet, box, 1), fleet.acked()) == ([1], acked)
+        assert asked(fleet, Asked.RESUME).result is Result.DONE
+        assert received(fleet, box, 4) == [1, 2, 3, 4]
+
+
+def test_a_rewound_lane_delivers_the_same_events_again_and_its_ack_stays(fleet: Fleet) -> None:
+    fleet.processor.start()
+    places = []
+    for number in (1, 2, 3):
+        fleet.rows(number)
+        places.append(fleet.log.position.commit_lsn)
+    with inbox(fleet.bootstrap, f"{fleet.pipeline}.public.orders") as box:
+        received(fleet, box, 3)
+        end = f"{fleet.log.safe_lsn:016x}"
+        wait(lambda: fleet.acked().get("safe_lsn") == end, 10, "the ack says all of it")
+        acked = fleet.acked()
+        assert asked(fleet, Asked.REWIND, position=before(places[1])).result is Result.DONE
+        assert received(fleet, box, 5) == [1, 2, 3, 2, 3]
+        ids = [json.loads(message.value())["id"] for message in box.messages]
+        assert ids[3:] == ids[1:3]
+        assert (fleet.acked()["position"], fleet.acked()["safe_lsn"]) == (acked["position"], acked["safe_lsn"])
+
+        ahead = asked(fleet, Asked.REWIND, position=before(Lsn(places[2] + 0x10000)))
+        fleet.rows(4)
+        assert (ahead.result, ahead.code) == (Result.REFUSED, "REWIND_AHEAD")
+        assert received(fleet, box, 6) == [1, 2, 3, 2, 3, 4]
+        wait(lambda: fleet.acked().get("safe_lsn") == f"{fleet.log.safe_lsn:016x}", 10, "the ack grows again")

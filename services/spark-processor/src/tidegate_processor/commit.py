@@ -74,8 +74,9 @@ class Delivery:
         self._acked = acked
         self._config_epoch = config_epoch
         self._incarnation = incarnation
-        raw, cursor = look(), sink.open()
-        self._has = Standing(cursor.position, cursor.safe_lsn) if cursor else Standing()
+        cursor = sink.open()
+        raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
+        self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
         _check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
@@ -274,6 +275,7 @@ class Delivery:
             safe_lsn=self.safe_lsn,
             config_epoch=self._config_epoch,
             incarnation=self._incarnation,
+            rewound_from=self._has.rewound_from if self._has.is_rewound else None,
         )
 
 

@@ -1,12 +1,18 @@
 """The driver's side of one lane: starts its query, watches its heartbeat, restarts it alone, stops it in order.
 
-| state    | tick                                                                          | stop                 |
-| -------- | ----------------------------------------------------------------------------- | -------------------- |
-| waiting  | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
-| running  | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
-|          | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
-| lost     | nothing: a person decides                                                     | → stopped            |
-| stopped  | nothing                                                                       | -                    |
+| state     | tick                                                                          | stop                 |
+| --------- | ----------------------------------------------------------------------------- | -------------------- |
+| waiting   | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
+| running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
+|           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
+| draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
+| rewinding | the cursor is set back, or will not be → where it came from, or waiting       | → stopped            |
+| paused    | says so                                                                       | → stopped            |
+| lost      | nothing: a person decides                                                     | → stopped            |
+| stopped   | nothing                                                                       | -                    |
+
+What a request does in each state stands in table.py. A lane does not start before Redis has said whether it is to
+stand, so a paused one stays paused whatever is restarted.
 
 `query.stop()` is no kill: the stage sees a plain end of input. So a lane is first told to drain and reports that it
 has; one that does not in time is killed by pid. No new incarnation starts before the old one is drained, dead or
@@ -14,52 +20,43 @@ fenced.
 """
 
 import contextlib
-import json
-import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 import redis
-from confluent_kafka import Consumer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidegate.clock import unix_microseconds
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.config.sinks import StartFrom, Trigger
-from tidegate.contracts import names
-from tidegate.contracts.control import Command, LaneControl
+from tidegate.config.sinks import Trigger
+from tidegate.contracts.control import Command
+from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import DecodeError, StreamError, TidegateError
+from tidegate.errors import ConfigError, DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
-from tidegate_processor.kafka_clients import client, librdkafka_settings, look_at, read_cursor
+from tidegate_processor.desk import Desk
+from tidegate_processor.heartbeat import Heartbeat
+from tidegate_processor.rewind import Terms
+from tidegate_processor.rewinder import Rewinder
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
+from tidegate_processor.starting import starting_offsets
+from tidegate_processor.table import LaneState, Step, step
 
 # A worker has to boot, import and warm up before it can speak the first time.
 _FIRST_WORD_SECONDS = 60.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
-_HEARTBEAT_SECONDS = 1.0
+_REWIND_AGAIN_SECONDS = 5.0
 _BACKOFF_FIRST_SECONDS = 0.5
 _BACKOFF_LAST_SECONDS = 30.0
 # A lane that lived this long has recovered; its next failure is a new one.
 _HEALTHY_SECONDS = 60.0
-
-
-class LaneState(StrEnum):
-    WAITING = "waiting"
-    RUNNING = "running"
-    LOST = "lost"
-    STOPPED = "stopped"
 
 
 class Lane:
@@ -67,33 +64,123 @@ class Lane:
         self.sink = sink
         self.state = LaneState.WAITING
         self.failure: Failure | None = None
-        self.status: LaneStatus | None = None
         self.restarts = 0
-        self._session, self._config, self._redis = session, config, client
+        self._session, self._config = session, config
+        self._heart = Heartbeat(client, config.pipeline, sink)
+        self._desk = Desk(client, config.pipeline, sink)
+        self._rewinder = Rewinder(config, sink, client)
         self._log = logs.get(f"lane.{sink}")
-        self._incarnation = 0
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
         self._started = 0.0
+        self._drain_until = 0.0
         self._next_try = 0.0
         self._backoff = _BACKOFF_FIRST_SECONDS
+        self._rewinds: tuple[LaneRequest, LaneState] | None = None
+        """What is under way, and where it came from."""
+
+    @property
+    def status(self) -> LaneStatus | None:
+        return self._heart.status
 
     def tick(self, *, raw_topic_exists: Callable[[], bool]) -> None:
-        if self.state is LaneState.WAITING and time.monotonic() >= self._next_try and raw_topic_exists():
-            self._try_to_start()
-        elif self.state is LaneState.RUNNING:
-            self._watch()
+        request = self._desk.next() if self.state is not LaneState.STOPPED else None
+        if request is not None:
+            self._serve(request)
+        match self.state:
+            case LaneState.WAITING if self._desk.is_paused:
+                self.state = LaneState.PAUSED
+            case LaneState.WAITING if request is None and self._may_start() and raw_topic_exists():
+                self._try_to_start()
+            case LaneState.RUNNING:
+                self._watch()
+            case LaneState.DRAINING if self._has_drained() or time.monotonic() > self._drain_until:
+                self._end_drained()
+                self.state = LaneState.WAITING
+            case LaneState.REWINDING:
+                self._look_at_rewind()
+            case LaneState.PAUSED:
+                self._stand()
 
     def begin_stop(self) -> None:
         if self.state is LaneState.RUNNING:
-            self._post(Command.STOP)
+            self._begin_drain()
 
     def finish_stop(self) -> None:
-        if self.state is LaneState.RUNNING and not self._drained():
-            self._log.warning("lane_not_drained", seconds=_DRAIN_SECONDS)
-            self._kill_worker()
+        if self.state is LaneState.DRAINING:
+            while time.monotonic() < self._drain_until and not self._has_drained():
+                if self._query is not None:
+                    self._query.awaitTermination(0.05)
+            self._end_drained()
+        self._rewinder.close()
         self._end_query()
         self.state = LaneState.STOPPED
+
+    def _serve(self, request: LaneRequest) -> None:
+        if self._desk.is_expired(request) and self._rewinds is None:
+            self._desk.refuse(request, _expired())
+            return
+        match step(self.state, request.asked):
+            case Step.NOTHING:
+                self._desk.done(request)
+            case Step.PAUSE if self._desk.done(request, pause=True):
+                self.failure = None
+                self.state = LaneState.PAUSED
+            case Step.START if self._desk.done(request, pause=False):
+                self._begin_anew()
+            case Step.DRAIN:
+                self._begin_drain()
+            case Step.SET_BACK:
+                self._begin_rewind(request)
+            case Step.REFUSE:
+                self._desk.refuse(request, _not_served(request, self.state))
+
+    def _begin_rewind(self, request: LaneRequest) -> None:
+        required = self._config.sink(self.sink).required
+        terms = Terms(
+            request,
+            self._heart.begin(),
+            lane_epoch(self._config, self.sink),
+            may_skip=self.state is LaneState.LOST or not required,
+        )
+        self._rewinds = request, self.state
+        self._next_try = time.monotonic() + _REWIND_AGAIN_SECONDS
+        self.state = LaneState.REWINDING
+        self._rewinder.start(terms)
+
+    def _look_at_rewind(self) -> None:
+        """Kafka away: it is tried again, for as long as the request is young enough. Redis away: the outcome is
+        kept first, for a lane that starts would deliver what a second rewind then delivers again."""
+        self._heart.speak_anyhow(State.DRAINED)
+        if self._rewinds is None or not self._rewinder.has_ended:
+            return
+        request, before = self._rewinds
+        error = self._rewinder.error
+        if isinstance(error, TransientError) and not self._desk.is_expired(request):
+            if time.monotonic() >= self._next_try:
+                self._next_try = time.monotonic() + _REWIND_AGAIN_SECONDS
+                self._rewinder.again()
+            return
+        if not (self._desk.refuse(request, error) if error else self._desk.done(request)):
+            return
+        self._rewinds = None
+        if before is LaneState.PAUSED or (error is not None and before is LaneState.LOST):
+            self.state = before
+        else:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.failure = None
+        self._next_try, self._backoff = 0.0, _BACKOFF_FIRST_SECONDS
+        self.state = LaneState.WAITING
+
+    def _stand(self) -> None:
+        if self._heart.speak_anyhow(State.PAUSED):
+            with contextlib.suppress(redis.RedisError):
+                self._desk.keep_pause()
+
+    def _may_start(self) -> bool:
+        return self._desk.pause is not None and time.monotonic() >= self._next_try
 
     def _try_to_start(self) -> None:
         try:
@@ -105,23 +192,21 @@ class Lane:
             self._fail(Failure("TransientError", "LANE_NOT_STARTED", what, "Read Spark's own log; it is tried again."))
 
     def _start(self) -> None:
-        self._incarnation = max(self._incarnation + 1, unix_microseconds() // 1000)
-        self._post(Command.RUN)
         settings = StageSettings(
             config=self._config,
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
-            incarnation=self._incarnation,
+            incarnation=self._heart.begin(),
         )
         self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        starting = self._starting_offsets()
+        starting = starting_offsets(self._config, self.sink)
         self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
-        self.status, self.failure = None, None
+        self.failure = None
         self.state, self._started = LaneState.RUNNING, time.monotonic()
-        self._log.info("lane_started", incarnation=self._incarnation, starting=starting)
+        self._log.info("lane_started", incarnation=settings.incarnation, starting=starting)
 
     def _watch(self) -> None:
-        self._read_status()
+        self._heart.read()
         age = time.monotonic() - self._started
         if age > _HEALTHY_SECONDS:
             self._backoff = _BACKOFF_FIRST_SECONDS
@@ -130,9 +215,9 @@ class Lane:
         elif self._query is None or not self._query.isActive:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._is_idle:
-            self._speak_for_the_stage(State.RUNNING)
+            self._heart.speak(State.RUNNING)
         elif self._is_silent(age):
-            self._kill_worker()
+            self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
 
     @property
@@ -143,9 +228,10 @@ class Lane:
         return not self._query.status["isTriggerActive"]
 
     def _is_silent(self, age: float) -> bool:
-        if self.status is None:
+        last = self._heart.age_seconds()
+        if last is None:
             return age > _FIRST_WORD_SECONDS
-        return unix_microseconds() - self.status.time > _SILENT_SECONDS * 1e6 and self._redis_answers()
+        return last > _SILENT_SECONDS and self._heart.redis_answers()
 
     def _fail(self, failure: Failure) -> None:
         self._end_query()
@@ -161,6 +247,25 @@ class Lane:
         self._backoff = min(self._backoff * 2, _BACKOFF_LAST_SECONDS)
         self.state = LaneState.WAITING
 
+    def _begin_drain(self) -> None:
+        self._heart.post(Command.STOP)
+        self._drain_until = time.monotonic() + _DRAIN_SECONDS
+        self.state = LaneState.DRAINING
+
+    def _has_drained(self) -> bool:
+        if self._query is None or not self._query.isActive:
+            return True
+        self._heart.read()
+        if self._is_idle:
+            self._heart.speak(State.DRAINED)
+        return self.status is not None and self.status.state is State.DRAINED
+
+    def _end_drained(self) -> None:
+        if not self._has_drained():
+            self._log.warning("lane_not_drained", seconds=_DRAIN_SECONDS)
+            self._heart.kill()
+        self._end_query()
+
     def _end_query(self) -> None:
         query, self._query = self._query, None
         if query is not None:
@@ -170,76 +275,16 @@ class Lane:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
             self._checkpoint = None
 
-    def _drained(self) -> bool:
-        deadline = time.monotonic() + _DRAIN_SECONDS
-        while time.monotonic() < deadline and self._query is not None and self._query.isActive:
-            self._read_status()
-            if self.status and self.status.state is State.DRAINED:
-                return True
-            if self._is_idle:
-                self._speak_for_the_stage(State.DRAINED)
-                return True
-            self._query.awaitTermination(0.05)
-        return self._query is None or not self._query.isActive
 
-    def _read_status(self) -> None:
-        try:
-            value = self._redis.get(names.lane_status_key(self._config.pipeline, self.sink))
-            status = LaneStatus.decode(value) if isinstance(value, bytes) else None
-        except (redis.RedisError, DecodeError):
-            return
-        if status is not None and status.incarnation == self._incarnation:
-            self.status = status
-
-    def _speak_for_the_stage(self, state: State) -> None:
-        now = unix_microseconds()
-        if self.status is None or (state is self.status.state and now - self.status.time < _HEARTBEAT_SECONDS * 1e6):
-            return
-        self.status = replace(self.status, state=state, time=now)
-        with contextlib.suppress(redis.RedisError):
-            self._redis.set(names.lane_status_key(self._config.pipeline, self.sink), self.status.encode())
-
-    def _redis_answers(self) -> bool:
-        try:
-            return bool(self._redis.ping())
-        except redis.RedisError:
-            return False
-
-    def _post(self, command: Command) -> None:
-        control = LaneControl(self._incarnation, command)
-        try:
-            self._redis.set(names.lane_control_key(self._config.pipeline, self.sink), control.encode())
-        except redis.RedisError as error:
-            self._log.failure("control_not_posted", error, command=command)
-
-    def _kill_worker(self) -> None:
-        """Workers are children of this application; a pid that is not one of them is left alone."""
-        if self.status is None or not _is_our_worker(self.status.pid):
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.status.pid, signal.SIGKILL)
-            self._log.warning("lane_worker_killed", pid=self.status.pid)
-
-    def _starting_offsets(self) -> str:
-        """In Spark's words. A hint, so that it need not read the log from its beginning; the stage goes by the cursor
-        it reads after fencing. A lane that begins now has begun when its first cursor is committed."""
-        settings = librdkafka_settings(self._config.kafka)
-        topic, group = self._config.raw_topic.name, names.lane_group(self._config.pipeline, self.sink)
-        consumer = client(Consumer, settings | {"group.id": group, "enable.auto.commit": False})
-        try:
-            cursor = read_cursor(consumer, topic)
-        finally:
-            consumer.close()
-        if cursor is not None:
-            raw = look_at(self._config.kafka, topic)
-            there = cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end
-            return json.dumps({topic: {"0": cursor.next_offset}}) if there else "earliest"
-        return "latest" if self._config.sink(self.sink).start_from is StartFrom.NOW else "earliest"
+def _expired() -> ConfigError:
+    return ConfigError(
+        "no processor took the request in time", code="LANE_REQUEST_EXPIRED", remedy="Ask again, if it is still wanted."
+    )
 
 
-def _is_our_worker(pid: int) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"pyspark" in command
+def _not_served(request: LaneRequest, state: LaneState) -> ConfigError:
+    return ConfigError(
+        f"a lane that is {state} does not take {request.asked}",
+        code="LANE_REQUEST_NOT_SERVED",
+        remedy="A lane that is lost is rewound, or resumed once the cause is mended.",
+    )

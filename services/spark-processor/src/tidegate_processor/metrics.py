@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.clock import unix_microseconds
 from tidegate.observability.metrics import Metrics
-from tidegate_processor.lane import Lane, LaneState
+from tidegate_processor.lane import Lane
+from tidegate_processor.table import LaneState
 
 
 class ProcessorMetrics:
@@ -13,6 +14,7 @@ class ProcessorMetrics:
         lane = {"sink": sinks}
         self._up = self.all.gauge("lane", "up", "1 while the lane's heartbeat is fresh, else 0.", **lane)
         self._lost = self.all.gauge("lane", "lost", "1 when the lane has stopped for a person to decide.", **lane)
+        self._paused = self.all.gauge("lane", "paused", "1 while somebody has asked the lane to stand.", **lane)
         self._restarts = self.all.gauge("lane", "restarts", "Restarts of the lane since the process began.", **lane)
         self._offset = self.all.gauge("lane", "raw_offset", "Raw offset of the last durable frame.", **lane)
         self._safe_lsn = self.all.gauge("lane_safe_lsn", "bytes", "WAL position up to which the sink has all.", **lane)
@@ -28,6 +30,7 @@ class ProcessorMetrics:
             status = lane.status
             self._up.set(float(status is not None and not status.is_stale(now)), sink=lane.sink)
             self._lost.set(float(lane.state is LaneState.LOST), sink=lane.sink)
+            self._paused.set(float(lane.state is LaneState.PAUSED), sink=lane.sink)
             self._restarts.set(lane.restarts, sink=lane.sink)
             if status is None:
                 continue

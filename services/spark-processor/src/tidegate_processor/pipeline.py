@@ -21,9 +21,10 @@ from tidegate.observability import logs
 from tidegate.observability.health import Health
 from tidegate.observability.http import serving_in_thread
 from tidegate_processor.kafka_clients import client, librdkafka_settings
-from tidegate_processor.lane import Lane, LaneState
+from tidegate_processor.lane import Lane
 from tidegate_processor.metrics import ProcessorMetrics
 from tidegate_processor.spark.session import open_session, warm_up
+from tidegate_processor.table import LaneState
 
 _TICK_SECONDS = 0.2
 _CALL_SECONDS = 5.0
@@ -77,6 +78,8 @@ def _tell(lane: Lane, health: Health) -> None:
     status = lane.status
     if lane.failure is not None:
         health.down(lane.sink, f"{lane.failure.code}: {lane.failure.message}")
+    elif lane.state is LaneState.PAUSED:
+        health.degraded(lane.sink, "paused: the source keeps its WAL until it is resumed")
     elif status is not None and status.state is State.RUNNING:
         health.up(lane.sink)
     else:

@@ -9,6 +9,9 @@
 
 A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
 is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
+
+A lane that was rewound needs again what it has acked, and only its own position counts until it has passed that. The
+source may have let go of it long ago, so nobody feeds the log for it either: LOST, REWIND_TRIMMED.
 """
 
 import time
@@ -34,6 +37,11 @@ class Standing:
 
     position: Position = BEGINNING
     safe_lsn: Lsn = BEGINNING.commit_lsn
+    rewound_from: Position | None = None
+
+    @property
+    def is_rewound(self) -> bool:
+        return self.rewound_from is not None and self.position < self.rewound_from
 
     @property
     def has_nothing(self) -> bool:
@@ -73,6 +81,8 @@ class Place:
         start, has = record.start_lsn, self._standing.safe_lsn
         if self._standing.has_nothing or has >= start or self._safe_lsn(header) >= start:
             return
+        if self._standing.is_rewound:
+            raise self._rewind_trimmed(f"the log goes on at {format_lsn(start)}")
         raise StreamError(
             f"the log goes on at {format_lsn(start)}, the sink has everything up to {format_lsn(has)}",
             code="GAP_LOST",
@@ -85,6 +95,8 @@ class Place:
             return
         if self._standing.has_nothing:
             self._look_at_lineage(self._first_seen)
+        elif self._standing.is_rewound and seen_to >= self._raw.end:
+            raise self._rewind_trimmed(f"the raw topic begins at {self._first_seen.first}")
         elif not self._config.required and seen_to >= self._raw.end:
             raise StreamError(
                 f"the raw topic begins at {self._first_seen.first}, the lane has everything up to "
@@ -93,6 +105,14 @@ class Place:
                 remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. "
                 "Take a new snapshot for it, or rewind it to what is left; a longer raw_topic.retention prevents it.",
             )
+
+    def _rewind_trimmed(self, what: str) -> StreamError:
+        return StreamError(
+            f"{what}, the lane was rewound to {self._standing.position}",
+            code="REWIND_TRIMMED",
+            remedy="Retention took what was to be delivered again. The sink has had it once: rewind the lane to what "
+            "is left, its beginning or a later place; a longer raw_topic.retention prevents it.",
+        )
 
     def _look_at_lineage(self, first: FrameHeader) -> None:
         now = time.monotonic()
@@ -122,5 +142,7 @@ class Place:
 
     def _safe_lsn(self, header: FrameHeader) -> Lsn:
         """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
+        if self._standing.is_rewound:
+            return self._standing.safe_lsn
         acked = self._acked(header.generation.id)
         return max(self._standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate.errors import TidegateError
-from tidegate_admin.cli import dlq, look, output, publication, slot, token
+from tidegate_admin.cli import dlq, lane, look, output, publication, slot, token
 from tidegate_admin.cli.options import URL, Json, TokenOption, Url
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(look.pipelines, name="pipelines")
-app.add_typer(look.lane, name="lane")
+app.add_typer(lane.app, name="lane")
 app.add_typer(slot.app, name="slot")
 app.add_typer(publication.app, name="publication")
 app.add_typer(publication.source, name="source")

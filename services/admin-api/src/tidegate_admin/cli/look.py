@@ -1,4 +1,4 @@
-"""`tidegate pipelines`, `where-is`, `frames`, `events`, `lane`: what is where, now."""
+"""`tidegate pipelines`, `where-is`, `frames`, `events`: what is where, now."""
 
 import json as jsonlib
 from typing import Annotated, Any
@@ -11,13 +11,12 @@ from tidegate.errors import ConfigError, ExitCode, TransientError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.client import Client
 from tidegate_admin.cli.context import Limit, asking, group, show, show_list, text
-from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, Yes, confirmed, path_of
+from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, path_of
 from tidegate_admin.cli.status import table
 from tidegate_admin.cli.waiting import until
 from tidegate_admin.pipelines.schemas import PipelineModel
 
 pipelines = group("Pipelines: reader, lanes, lag by stage, slot, gate.")
-lane = group("Lanes: their states, and what may be asked of one.")
 frames = group("The raw topic: frames, and their rows.")
 
 Name = Annotated[str, typer.Argument(metavar="LANE")]
@@ -51,42 +50,6 @@ def changes(context: typer.Context, limit: Limit = 50, json: Json = False) -> No
     asked = asking(context)
     items = asked.client.pages(f"{asked.path}/changes", limit)
     show_list(items, ("time", "operation", "caller", "address", "status", "path"), as_json=json)
-
-
-@lane.command("list")
-def list_lanes(context: typer.Context, json: Json = False) -> None:
-    """List the lanes."""
-    asked = asking(context)
-    items = asked.client.pages(f"{asked.path}/lanes")
-    show_list(items, ("sink", "type", "required", "state", "acked_lsn", "lag", "events"), as_json=json)
-
-
-@lane.command()
-def pause(context: typer.Context, name: Name, json: Json = False) -> None:
-    """Have a lane pause."""
-    asked = asking(context)
-    show(asked.client.post(f"{asked.path}/lanes/{name}/pause"), as_json=json)
-
-
-@lane.command()
-def resume(context: typer.Context, name: Name, json: Json = False) -> None:
-    """Have a lane go on."""
-    asked = asking(context)
-    show(asked.client.post(f"{asked.path}/lanes/{name}/resume"), as_json=json)
-
-
-@lane.command()
-def rewind(
-    context: typer.Context,
-    name: Name,
-    to: Annotated[str, typer.Argument(metavar="LSN")],
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Have a lane deliver again what is behind an LSN."""
-    asked = asking(context)
-    confirmed(f"Rewind {name} to {to}", yes=yes, word=name)
-    show(asked.client.post(f"{asked.path}/lanes/{name}/rewind", {"commit_lsn": to, "confirm": name}), as_json=json)
 
 
 @frames.command("list")

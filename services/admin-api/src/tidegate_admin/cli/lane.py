@@ -1,0 +1,92 @@
+"""`tidegate lane`: their states, and what is asked of one. A command ends when the lane has done it or has refused."""
+
+import time
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.errors import ConfigError, StreamError, TransientError
+from tidegate_admin.cli import output
+from tidegate_admin.cli.context import Context, asking, group, show, show_list
+from tidegate_admin.cli.options import Json, Yes, confirmed
+from tidegate_admin.cli.waiting import until
+
+app = group("Lanes: their states, and what may be asked of one.")
+
+Name = Annotated[str, typer.Argument(metavar="LANE")]
+Seconds = Annotated[float, typer.Option("--wait", min=0, help="So many seconds for the lane's answer.")]
+
+
+@app.command("list")
+def list_lanes(context: typer.Context, json: Json = False) -> None:
+    """List the lanes."""
+    asked = asking(context)
+    items = asked.client.pages(f"{asked.path}/lanes")
+    show_list(items, ("sink", "type", "required", "state", "acked_lsn", "lag", "events"), as_json=json)
+
+
+@app.command()
+def pause(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = False) -> None:
+    """Have a lane stand until it is resumed. If its sink is required, the source keeps its WAL meanwhile."""
+    _ask(asking(context), name, "pause", None, wait, as_json=json)
+
+
+@app.command()
+def resume(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = False) -> None:
+    """Have a lane go on: one that was paused, or one that is LOST and whose cause is mended."""
+    _ask(asking(context), name, "resume", None, wait, as_json=json)
+
+
+@app.command()
+def rewind(
+    context: typer.Context,
+    name: Name,
+    to: Annotated[str | None, typer.Argument(metavar="[LSN]", help="What commits there or later comes again.")] = None,
+    offset: Annotated[int | None, typer.Option(help="From this frame of the raw topic on.")] = None,
+    since: Annotated[str | None, typer.Option(help="From what was read at this time on: 2026-01-31T12:00Z.")] = None,
+    beginning: Annotated[bool, typer.Option("--beginning", help="All that the raw topic still holds.")] = False,
+    wait: Seconds = 120,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Have a lane deliver again what its sink has had: to an LSN, an offset, a time or the beginning."""
+    places: dict[str, Any] = {
+        "commit_lsn": to,
+        "offset": offset,
+        "since": _microseconds(since) if since else None,
+        "beginning": beginning or None,
+    }
+    given = {key: value for key, value in places.items() if value is not None}
+    if len(given) != 1:
+        raise ConfigError(
+            "one place is wanted", code="REWIND_PLACE", remedy="Give an LSN, --offset, --since or --beginning."
+        )
+    confirmed(f"Rewind {name}: its sink gets events again", yes=yes, word=name)
+    _ask(asking(context), name, "rewind", given | {"confirm": name}, wait, as_json=json)
+
+
+def _ask(asked: Context, name: str, what: str, body: object, seconds: float, *, as_json: bool) -> None:
+    path, deadline = f"{asked.path}/lanes/{name}", time.monotonic() + seconds
+    made = asked.client.post(f"{path}/{what}", body)
+    with output.progress().status(f"{what} {name}"):
+        for answer in until(lambda: asked.client.get(f"{path}/requests/{made['id']}")):
+            if answer["result"] != "waiting" or time.monotonic() > deadline:
+                break
+    if answer["result"] == "waiting":
+        raise TransientError(
+            f"{name} has not answered yet",
+            code="LANE_REQUEST_WAITING",
+            remedy="Is the processor running? It still does the request if it takes it within ten minutes.",
+        )
+    if answer["result"] == "refused":
+        raise StreamError(answer["message"], code=answer["code"], remedy=answer["remedy"])
+    show(answer, as_json=as_json, names=("id", "result"))
+
+
+def _microseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError("--since is no time", code="REWIND_PLACE", remedy="Write it as 2026-01-31T12:00Z.") from None
+    return int(moment.timestamp() * 1_000_000)

@@ -1,0 +1,199 @@
+"""Where a lane has to begin so that everything behind a place comes again, and the cursor that says so.
+
+Epochs are walked from the newest frame back, because only a newer epoch tells which frames of an older one are void.
+Within one epoch positions grow, so halving finds the place. The newest epoch that reaches back to it is taken: a
+re-feed holds all of it, while what stands before a re-feed may end in a gap.
+
+Invariant: nothing is skipped by a rewind that the sink has not had. Only to go to the beginning, and only where a
+person has the lane's loss before them or nobody waits for the sink, may the place lie beyond what it has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.request import LaneRequest
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING, MAX_ORDINAL, Position, before
+from tidegate_processor.epoch_walk import LATE_FRAMES, Epoch, RawLog, Seen, epochs, first_frame, next_frame
+from tidegate_processor.sinks.base import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    seen: Seen
+    position: Position
+    """Everything behind it comes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Under which a lane is rewound."""
+
+    request: LaneRequest
+    incarnation: int
+    """A new one."""
+    config_epoch: str
+    may_skip: bool
+    """The lane is LOST, or the gate does not wait for its sink."""
+
+
+def set_back(sink: Sink, log: RawLog, terms: Terms, acked: Callable[[str], Ack | None]) -> Cursor:
+    """Fenced: whoever held the sink can't commit any more when its cursor is read. `acked`: in a generation."""
+    try:
+        cursor = rewound(log, terms, sink.open(), acked)
+        sink.commit(cursor)
+    finally:
+        sink.close()
+    return cursor
+
+
+def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[str], Ack | None]) -> Cursor:
+    start = _start(terms.request, log)
+    header = start.seen.header
+    generation = header.generation.id
+    has = _has(cursor if cursor and cursor.generation == generation else None, acked(generation))
+    if start.position > has.covered and not (terms.may_skip and _is_to_the_beginning(terms.request)):
+        raise StreamError(
+            f"the place is at {start.position}, the sink has what lies up to {has.position}",
+            code="REWIND_AHEAD",
+            remedy="A rewind goes back: what lies between would be lost to the sink. Name an earlier place.",
+        )
+    is_epoch = header.kind is FrameKind.EPOCH
+    return Cursor(
+        generation=generation,
+        topic_id=log.id,
+        epoch=header.epoch - 1 if is_epoch else header.epoch,
+        epoch_nonce="" if is_epoch else header.epoch_nonce.hex(),
+        seq=-1 if is_epoch else header.seq - 1,
+        next_offset=start.seen.offset,
+        position=start.position,
+        safe_lsn=_safe_lsn(start.position),
+        config_epoch=terms.config_epoch,
+        incarnation=terms.incarnation,
+        rewound_from=has.position if has.position > start.position else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """What a sink has: all up to `position`, and behind it nothing that commits before `safe_lsn`."""
+
+    position: Position
+    safe_lsn: Lsn
+
+    @property
+    def covered(self) -> Position:
+        return max(self.position, before(self.safe_lsn))
+
+
+def _has(cursor: Cursor | None, ack: Ack | None) -> Has:
+    """A lane that was rewound before is not where it had been; its ack still is."""
+    known = [Has(BEGINNING, BEGINNING.commit_lsn)]
+    if ack is not None:
+        known.append(Has(ack.position, ack.safe_lsn))
+    if cursor is not None:
+        known.append(Has(max(cursor.position, cursor.rewound_from or cursor.position), cursor.safe_lsn))
+    return Has(max(has.position for has in known), max(has.safe_lsn for has in known))
+
+
+def _start(request: LaneRequest, log: RawLog) -> Start:
+    found = list(epochs(log))
+    if not found:
+        raise StreamError(
+            "the raw topic holds no frame to go back to", code="REWIND_EMPTY", remedy="There is nothing to deliver."
+        )
+    if request.position is not None:
+        return _behind(request.position, log, found)
+    if request.offset is not None:
+        return _from_offset(request.offset, log, found)
+    if request.since is not None:
+        offset = log.offset_since(request.since)
+        return _from_offset(log.end - 1 if offset is None else offset, log, found)
+    return _beginning(log, found)
+
+
+def _behind(wanted: Position, log: RawLog, walked: list[Epoch]) -> Start:
+    for epoch in walked:
+        first = first_frame(log, epoch)
+        if first is not None and (_place(first) <= wanted or epoch.is_first):
+            return Start(_last_at(wanted, log, epoch, first), wanted)
+    start = _beginning(log, walked)
+    raise StreamError(
+        f"the raw topic reaches back to {start.position} only",
+        code="REWIND_TOO_FAR",
+        remedy="Retention took what lies before. Rewind to the beginning of what is left, or take a new snapshot.",
+    )
+
+
+def _last_at(wanted: Position, log: RawLog, epoch: Epoch, first: Seen) -> Seen:
+    """The last frame that begins at or before the place; what stands before it lies at or before the place too."""
+    found, low, high = first, first.offset + 1, epoch.stop
+    while low < high:
+        middle = (low + high) // 2
+        seen = next_frame(log, epoch, middle, high)
+        if seen is not None and seen.header.first <= wanted:
+            found, low = seen, seen.offset + 1
+        else:
+            high = middle
+    return found
+
+
+def _from_offset(offset: int, log: RawLog, walked: list[Epoch]) -> Start:
+    """The last frame at or before an offset that a lane may begin with."""
+    if not log.beginning <= offset < log.end:
+        raise StreamError(
+            f"the raw topic holds the offsets {log.beginning} to {log.end - 1}",
+            code="REWIND_OFFSET_UNKNOWN",
+            remedy="Name one of them.",
+        )
+    for epoch in walked:
+        first = first_frame(log, epoch)
+        if first is not None and first.offset <= offset:
+            return _starting(_last_before(offset, log, epoch, first))
+    return _beginning(log, walked)
+
+
+def _last_before(offset: int, log: RawLog, epoch: Epoch, first: Seen) -> Seen:
+    for back in range(min(offset, epoch.stop - 1), first.offset, -1):
+        seen = log.at(back)
+        if seen is not None and seen.offset == back and epoch.owns(seen):
+            return seen
+        if offset - back > LATE_FRAMES:
+            break
+    return first
+
+
+def _beginning(log: RawLog, walked: list[Epoch]) -> Start:
+    for epoch in reversed(walked):
+        first = first_frame(log, epoch)
+        if first is not None:
+            return _starting(first)
+    raise StreamError(
+        "the raw topic holds no frame to go back to", code="REWIND_EMPTY", remedy="There is nothing to deliver."
+    )
+
+
+def _starting(seen: Seen) -> Start:
+    return Start(seen, _place(seen))
+
+
+def _place(seen: Seen) -> Position:
+    """The last position that lies before everything in this frame."""
+    header = seen.header
+    if not header.messages and not header.parts:
+        return header.first
+    commit_lsn, ordinal = header.first
+    return Position(commit_lsn, ordinal - 1) if ordinal else before(commit_lsn)
+
+
+def _safe_lsn(position: Position) -> Lsn:
+    """What ends at or below it has its COMMIT at or before the position."""
+    return Lsn(position.commit_lsn + 1) if position.ordinal == MAX_ORDINAL else position.commit_lsn
+
+
+def _is_to_the_beginning(request: LaneRequest) -> bool:
+    return request.position is None and request.offset is None and request.since is None

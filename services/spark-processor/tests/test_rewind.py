@@ -1,0 +1,228 @@
+"""A lane set back delivers again what lies behind the place, all of it, and skips nothing that it has not had."""
+
+from dataclasses import replace
+
+import pytest
+from kit.frames import RawLog, row
+from kit.memory_sink import MemorySink
+
+from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.epoch import EpochRecord, PreviousEpoch, decode_epoch
+from tidegate.contracts.frame import FrameKind, decode_frame
+from tidegate.contracts.request import Asked, LaneRequest
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import Insert
+from tidegate.position import Position, before
+from tidegate_processor.commit import Delivery
+from tidegate_processor.epoch_walk import Seen
+from tidegate_processor.kafka_clients import RawTopicView
+from tidegate_processor.rewind import Terms, set_back
+
+SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
+REWIND = LaneRequest("r", Asked.REWIND, "somebody", 0)
+
+
+class MemoryLog:
+    """The frames of a RawLog, from `beginning` on; epoch frames say where the one before ended."""
+
+    def __init__(self, log: RawLog, beginning: int = 0) -> None:
+        self.id, self.beginning, self.end = "topic", beginning, len(log.frames)
+        self._log = log
+
+    def at(self, offset: int) -> Seen | None:
+        at = max(offset, self.beginning)
+        if at >= self.end:
+            return None
+        frame = decode_frame(self._log.frames[at])
+        epoch = decode_epoch(frame.body) if frame.header.kind is FrameKind.EPOCH else None
+        return Seen(at, frame.header, None if epoch is None else self._told(at, epoch))
+
+    def offset_since(self, time: int) -> int | None:
+        return time if time < self.end else None
+
+    def _told(self, at: int, epoch: EpochRecord) -> EpochRecord:
+        if at == 0 or epoch.previous is None:
+            return epoch
+        last = decode_frame(self._log.frames[at - 1]).header
+        began = at - 1 if last.kind is FrameKind.EPOCH else last.epoch_offset
+        return replace(epoch, previous=PreviousEpoch(last.epoch, began, last.seq, at - 1))
+
+
+def written() -> RawLog:
+    """Two epochs: transactions 1 to 3 at offsets 1 to 3, 4 and 5 at 5 and 6."""
+    log = RawLog()
+    log.epoch()
+    for number in (1, 2, 3):
+        log.transaction(row(number))
+    log.epoch()
+    for number in (4, 5):
+        log.transaction(row(number))
+    return log
+
+
+def lsn(log: RawLog, offset: int) -> Lsn:
+    return decode_frame(log.frames[offset]).header.first.commit_lsn
+
+
+def deliver(log: RawLog, sink: MemorySink, *, beginning: int = 0, stop: int | None = None, acked: Ack | None = None):
+    raw = RawTopicView("topic", beginning, len(log.frames))
+    delivery = Delivery(
+        "shop",
+        SINK,
+        sink,
+        look=lambda: raw,
+        acked=lambda _: acked,
+        lineage=lambda: None,
+        config_epoch="c1",
+        incarnation=1,
+    )
+    delivery.feed(list(enumerate(log.frames))[beginning:stop])
+    delivery.commit()
+    return delivery
+
+
+def rewind(
+    log: RawLog, sink: MemorySink, *, beginning: int = 0, acked: Ack | None = None, may_skip: bool = False, **to
+) -> Cursor:
+    terms = Terms(replace(REWIND, **to), 2, "c1", may_skip)
+    return set_back(sink, MemoryLog(log, beginning), terms, lambda _: acked)
+
+
+def rows(sink: MemorySink) -> list[int]:
+    return [int(change.message.new[0]) for change in sink.delivered if isinstance(change.message, Insert)]
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3, 5, 6])
+def test_everything_behind_an_lsn_comes_again_and_nothing_else(offset: int) -> None:
+    log, sink = written(), MemorySink()
+    deliver(log, sink)
+
+    rewind(log, sink, position=before(lsn(log, offset)))
+    deliver(log, sink)
+
+    again = {1: [1, 2, 3, 4, 5], 2: [2, 3, 4, 5], 3: [3, 4, 5], 5: [4, 5], 6: [5]}[offset]
+    assert rows(sink) == [1, 2, 3, 4, 5, *again]
+
+
+def test_it_is_not_read_from_further_back_than_needed() -> None:
+    log, sink = written(), MemorySink()
+    deliver(log, sink)
+    assert rewind(log, sink, position=before(lsn(log, 6))).next_offset == 5
+
+
+@pytest.mark.parametrize(("to", "again"), [({"offset": 3}, [3, 4, 5]), ({"since": 5}, [4, 5]), ({}, [1, 2, 3, 4, 5])])
+def test_an_offset_a_time_and_the_beginning_are_places_too(to: dict[str, int], again: list[int]) -> None:
+    log, sink = written(), MemorySink()
+    deliver(log, sink)
+
+    rewind(log, sink, **to)
+    deliver(log, sink)
+
+    assert rows(sink) == [1, 2, 3, 4, 5, *again]
+
+
+def test_in_the_middle_of_a_transaction_and_of_a_message_in_parts_no_half_is_delivered() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.split_transaction([row(1), row(2)], [row(3)])
+    log.in_parts(row(4, "x" * 100), 3)
+    deliver(log, sink)
+
+    rewind(log, sink, offset=4)  # the second part
+    deliver(log, sink)
+    rewind(log, sink, position=Position(lsn(log, 1), 0))
+    deliver(log, sink)
+
+    assert rows(sink) == [1, 2, 3, 4, 4, 2, 3, 4]
+
+
+def test_what_retention_has_taken_is_refused_and_the_beginning_is_what_is_left() -> None:
+    log, sink = written(), MemorySink()
+    deliver(log, sink)
+    with pytest.raises(StreamError) as raised:
+        rewind(log, sink, beginning=2, position=before(lsn(log, 1)))
+    rewind(log, sink, beginning=2)
+    deliver(log, sink, beginning=2)
+    assert (raised.value.code, rows(sink)) == ("REWIND_TOO_FAR", [1, 2, 3, 4, 5, 2, 3, 4, 5])
+
+
+def test_a_rewind_never_goes_forward() -> None:
+    log, sink = written(), MemorySink()
+    deliver(log, sink, stop=3)
+    for place in ({"position": before(lsn(log, 5))}, {"offset": 5}):
+        with pytest.raises(StreamError) as raised:
+            rewind(log, sink, **place)
+        assert raised.value.code == "REWIND_AHEAD"
+
+
+def test_beyond_a_loss_only_the_beginning_and_only_if_it_may_be_skipped() -> None:
+    """Retention took what a lane had not read."""
+    log, sink = written(), MemorySink()
+    deliver(log, sink, stop=2)
+    with pytest.raises(StreamError):
+        rewind(log, sink, beginning=5)
+    rewind(log, sink, beginning=5, may_skip=True)
+    deliver(log, sink, beginning=5)
+    assert rows(sink) == [1, 4, 5]
+
+
+def test_void_frames_of_an_older_epoch_are_no_place_to_begin() -> None:
+    log, sink = written(), MemorySink()
+    late = RawLog()
+    late.epoch()
+    late.transaction(row(9))
+    log.frames.append(late.frames[1])
+    deliver(log, sink)
+
+    cursor = rewind(log, sink, offset=7)
+
+    assert (cursor.next_offset, cursor.epoch) == (6, 2)
+
+
+def test_a_re_feed_is_gone_back_to_rather_than_what_stands_before_it() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    first = lsn(log, 1)
+    log.epoch(refeed_from=Lsn(0x1000))
+    log.safe_lsn = Lsn(0x1000)
+    log.transaction(row(1))
+    log.transaction(row(2))
+    deliver(log, sink)
+
+    cursor = rewind(log, sink, position=before(first))
+    deliver(log, sink)
+
+    assert (cursor.next_offset >= 2, rows(sink)) == (True, [1, 2, 1, 2])
+
+
+def rewound_to(log: RawLog, offset: int) -> tuple[MemorySink, Ack]:
+    sink = MemorySink()
+    ack = deliver(log, sink).ack()
+    assert ack is not None
+    rewind(log, sink, position=before(lsn(log, offset)), acked=ack)
+    return sink, ack
+
+
+def test_the_cursor_says_that_it_was_rewound_until_the_lane_has_passed_its_ack() -> None:
+    log = written()
+    sink, ack = rewound_to(log, 2)
+    said = [sink.cursor.rewound_from if sink.cursor else None]
+    for stop in (4, None):
+        deliver(log, sink, stop=stop, acked=ack)
+        assert sink.cursor is not None
+        said.append(decode_cursor(sink.cursor.encode()).rewound_from)
+    assert said == [ack.position, ack.position, None]
+
+
+def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_ack() -> None:
+    log = written()
+    sink, ack = rewound_to(log, 2)
+    with pytest.raises(StreamError) as raised:
+        deliver(log, sink, beginning=5, acked=ack)
+    rewind(log, sink, beginning=5, acked=ack)
+    deliver(log, sink, beginning=5, acked=ack)
+    assert (raised.value.code, rows(sink)) == ("REWIND_TRIMMED", [1, 2, 3, 4, 5, 4, 5])
