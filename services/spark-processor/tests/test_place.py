@@ -8,6 +8,7 @@ from kit.memory_sink import MemorySink
 
 from tidegate.config.sinks import SinkConfig, SinkType, StartFrom
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
@@ -210,3 +211,28 @@ def test_a_log_that_ends_before_the_cursor_stops_the_lane() -> None:
         deliver(sink, raw=RawTopicView("topic", 0, 1))
 
     assert raised.value.code == "RAW_TOPIC_TRUNCATED"
+
+
+def test_the_log_is_looked_at_after_the_fence() -> None:
+    """Until then the stage before may have committed what came after an earlier look."""
+    _, sink = three_transactions()
+    ends = [2]
+    open_it = sink.open
+
+    def slow_open() -> Cursor | None:
+        sink.cursor, ends[0] = replace(sink.cursor, next_offset=4) if sink.cursor else None, 4
+        return open_it()
+
+    sink.open = slow_open  # type: ignore[method-assign]
+    late = Delivery(
+        "shop",
+        SINK,
+        sink,
+        look=lambda: RawTopicView("topic", 0, ends[0]),
+        acked=lambda _: None,
+        lineage=lambda: None,
+        config_epoch="c1",
+        incarnation=2,
+    )
+
+    assert late.ingest.next_offset == 4
