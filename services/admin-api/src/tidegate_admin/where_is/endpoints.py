@@ -8,7 +8,7 @@ from tidegate.lsn import parse_lsn
 from tidegate_admin.deps import Given, Of, PipelineName
 from tidegate_admin.errors import ApiError, pipeline_not_seen
 from tidegate_admin.frames.endpoints import LsnQuery, XidQuery
-from tidegate_admin.frames.search import find_lsn, find_xid
+from tidegate_admin.frames.search import find_lsn, find_xid, transaction_unknown
 from tidegate_admin.security.scopes import Scope, needs
 from tidegate_admin.where_is.schemas import WhereIs
 from tidegate_admin.where_is.service import Target, where_is
@@ -33,12 +33,7 @@ async def get_where_is(deps: Given, of: Of, name: PipelineName, lsn: LsnQuery = 
     else:
         found = await find_xid(of.raw, bounds, xid or 0)
         if found is None or found.commit_lsn is None:
-            raise ApiError(
-                HTTPStatus.NOT_FOUND,
-                "no frame of this transaction was found at once",
-                code="TRANSACTION_UNKNOWN",
-                remedy="It is not in the raw topic yet, or no longer, or changed no published table. Ask by LSN.",
-            )
+            raise transaction_unknown()
         target = Target(found.commit_lsn, is_commit=True, xid=xid)
     view = deps.watch.views.get(name)
     if view is None:
