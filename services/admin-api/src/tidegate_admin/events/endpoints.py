@@ -1,11 +1,12 @@
 """/api/v1/pipelines/{name}/events: changes as they come, by server-sent events.
 
-Invariant: a client that takes nothing for `SEND_SECONDS` is ended, and there are never more streams than `STREAMS`.
+Invariant: a client that takes nothing for `SEND_SECONDS` is ended, and there are never more streams of the service than
+`STREAMS`: room is taken before the first wait, and given back when the answer has ended.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tidegate.events import Operation
-from tidegate_admin.deps import Of
+from tidegate_admin.deps import Given, Of
 from tidegate_admin.errors import ApiError
 from tidegate_admin.events.stream import Event, Wanted, follow
 from tidegate_admin.security.scopes import Scope as Right
@@ -23,20 +24,26 @@ from tidegate_admin.security.scopes import needs
 router = APIRouter(prefix="/api/v1/pipelines/{name}/events", tags=["events"])
 
 SEND_SECONDS = 10.0
-STREAMS = 256
 _ID = re.compile(r"([0-9]{1,18})\.(-1|[0-9]{1,9})", re.ASCII)
 
 
 class EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, messages: AsyncIterator[str]) -> None:
+    def __init__(self, messages: AsyncIterator[str], release: Callable[[], None]) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._messages = messages
+        self._release = release
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self._serve(receive, send)
+        finally:
+            self._release()
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send), name="events client")
         leaving = asyncio.create_task(_left(receive), name="events client leaves")
         try:
@@ -74,6 +81,7 @@ async def _left(receive: Receive) -> None:
 )
 @needs(Right.DATA)
 async def stream_events(
+    deps: Given,
     of: Of,
     table: Annotated[
         list[str] | None, Query(max_length=100, description="`schema.table` or `schema.*`; again for more.")
@@ -83,15 +91,20 @@ async def stream_events(
     after: Annotated[str | None, Query(max_length=64, description="As Last-Event-ID, for what cannot send it.")] = None,
 ) -> Response:
     resume = _resume(last_event_id or after)
-    if of.tail.listeners >= STREAMS:
+    release = deps.streams.take()
+    if release is None:
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"{STREAMS} clients listen already",
+            f"{deps.streams.most} clients listen already",
             code="STREAMS_FULL",
             remedy="End some of them, or read the topics themselves.",
         )
-    await of.raw.bounds()  # what cannot be read is refused before the stream begins
-    return EventStream(follow(of.tail, resume, _filter(table, operation)))
+    try:
+        await of.raw.bounds()  # what cannot be read is refused before the stream begins
+        return EventStream(follow(of.tail, resume, _filter(table, operation)), release)
+    except BaseException:
+        release()
+        raise
 
 
 def _resume(text: str | None) -> tuple[int, int] | None:

@@ -25,6 +25,8 @@ WINDOW_FRAMES = 1024
 WINDOW_BYTES = 8 * 2**20
 HISTORY_FRAMES = 32
 """Read at once for a client that is behind the window."""
+STREAMS = 256
+"""Of the service, whichever pipelines they follow."""
 LARGEST_EVENT = 64 * 1024
 IDLE_SECONDS = 30.0
 """How long the tail goes on when nobody listens any more."""

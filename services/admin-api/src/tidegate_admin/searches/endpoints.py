@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.lsn import parse_lsn
 from tidegate_admin.deps import Deps, Given, Of, PipelineName
 from tidegate_admin.errors import ApiError
+from tidegate_admin.frames.raw import Bounds
 from tidegate_admin.once import DoneOnce
 from tidegate_admin.searches.service import Job, Wanted
 from tidegate_admin.security.scopes import Scope, needs
@@ -66,18 +67,21 @@ class SearchModel(BaseModel):
 @needs(Scope.DATA)
 async def start_search(deps: Given, of: Of, name: PipelineName, once: DoneOnce, wanted: StartSearch) -> JSONResponse:
     async def action() -> SearchModel:
-        if of.searches.is_full:
+        release = of.searches.room.take()
+        if release is None:
             raise ApiError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "as many searches as may run do run",
                 code="SEARCHES_FULL",
                 remedy="Wait for one to end, or cancel it.",
             )
-        bounds = await of.raw.bounds()
-        start = max(bounds.beginning, wanted.from_offset or 0)
-        end = bounds.end if wanted.to_offset is None else min(bounds.end, wanted.to_offset)
-        asked = Wanted(wanted.table, wanted.key, start, max(start, end))
-        return _model(deps, name, await of.searches.begin(of.redis, of.raw, asked))
+        try:
+            asked = _span(wanted, await of.raw.bounds())
+            job = await of.searches.begin(of.redis, of.raw, asked, release)
+        except BaseException:
+            release()
+            raise
+        return _model(deps, name, job)
 
     return await once.do(action, HTTPStatus.ACCEPTED)
 
@@ -101,6 +105,12 @@ async def get_search(deps: Given, of: Of, name: PipelineName, search: SearchId) 
 async def cancel_search(of: Of, search: SearchId) -> Response:
     await of.searches.cancel(of.redis, search)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _span(wanted: StartSearch, bounds: Bounds) -> Wanted:
+    start = max(bounds.beginning, wanted.from_offset or 0)
+    end = bounds.end if wanted.to_offset is None else min(bounds.end, wanted.to_offset)
+    return Wanted(wanted.table, wanted.key, start, max(start, end))
 
 
 def _model(deps: Deps, name: str, job: Job) -> SearchModel:

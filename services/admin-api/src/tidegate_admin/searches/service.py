@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from tidegate.lsn import format_lsn
 from tidegate.observability import logs
 from tidegate_admin.frames.decoded import Change, changes
 from tidegate_admin.frames.raw import TopicReader
+from tidegate_admin.room import Room
 from tidegate_admin.store import store_unavailable
 
 AT_ONCE = 2
@@ -76,18 +78,22 @@ class Searches:
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
         self._running: dict[str, asyncio.Task[None]] = {}
+        self.room = Room(AT_ONCE)
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._running) >= AT_ONCE
-
-    async def begin(self, client: redis.asyncio.Redis, topic: TopicReader, wanted: Wanted) -> Job:
+    async def begin(
+        self, client: redis.asyncio.Redis, topic: TopicReader, wanted: Wanted, release: Callable[[], None]
+    ) -> Job:
+        """`release`: of the room that was taken for it; called when it ends. One that does not begin leaves it held."""
         job = Job(uuid.uuid4().hex, "running", wanted.start, wanted.end, wanted.start, unix_microseconds())
         await self._tell(client, job)
         task = asyncio.create_task(self._run(client, topic, wanted, job), name=f"search {job.id}")
         self._running[job.id] = task
-        task.add_done_callback(lambda _: self._running.pop(job.id, None))
+        task.add_done_callback(lambda _: self._ended(job.id, release))
         return job
+
+    def _ended(self, identity: str, release: Callable[[], None]) -> None:
+        self._running.pop(identity, None)
+        release()
 
     async def look(self, client: redis.asyncio.Redis, identity: str) -> Job | None:
         try:
