@@ -232,21 +232,13 @@ def _lane_paused(world: World, dice: random.Random) -> bool:
 
 
 def _rewind(world: World, dice: random.Random) -> bool:
-    """Stop, set, start: the cursor goes back to one that the raw topic still has."""
+    """Stop, set, start: to a place where the lane has been, or to the beginning of what there is."""
     lane = dice.choice(world.lanes)
-    if lane.lost is not None:
+    if lane.lost is not None or not lane.server.history:
         return False
-    there = [
-        text
-        for text in lane.server.history
-        if decode_cursor(text).topic_id == world.topic.id and decode_cursor(text).next_offset >= world.topic.beginning
-    ]
-    if not there:
-        return False
+    to = None if dice.random() < 0.2 else decode_cursor(dice.choice(lane.server.history)).position
     _stop_lane(lane)
-    lane.server.cursor = dice.choice(there)
-    world.oracle.rewound(lane.ledger, decode_cursor(lane.server.cursor).position)
-    return True
+    return lane.rewind(to)
 
 
 def _stop_lane(lane: Lane) -> None:

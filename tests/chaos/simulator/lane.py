@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from chaos.simulator.kafka import DataLoss, SparkSource
+from chaos.simulator.kafka import DataLoss, RawTopic, SparkSource
 from chaos.simulator.oracle import LaneLedger
 from chaos.simulator.sink import Sink, SinkServer
 
@@ -17,16 +17,40 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
-from tidegate.contracts.frame import decode_header
+from tidegate.contracts.epoch import decode_epoch
+from tidegate.contracts.frame import FrameKind, decode_frame, decode_header
+from tidegate.contracts.request import Asked, LaneRequest
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
+from tidegate.position import Position
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
+from tidegate_processor.epoch_walk import Seen
+from tidegate_processor.rewind import Terms, set_back
 from tidegate_processor.stage import _is_old
 
 if TYPE_CHECKING:
     from chaos.simulator.world import World
 
 _CONFIG_EPOCH = "c1"
+
+
+class LookedInto:
+    """The raw topic, as a rewind looks into it."""
+
+    def __init__(self, topic: RawTopic) -> None:
+        self.id, self.beginning, self.end = topic.id, topic.beginning, topic.end
+        self._topic = topic
+
+    def at(self, offset: int) -> Seen | None:
+        at = max(offset, self.beginning)
+        if at >= self.end:
+            return None
+        frame = decode_frame(self._topic.records[at].value)
+        return Seen(at, frame.header, decode_epoch(frame.body) if frame.header.kind is FrameKind.EPOCH else None)
+
+    def offset_since(self, time: int) -> int | None:
+        """Nobody asks for a time here."""
+        raise NotImplementedError
 
 
 class KillPoint(StrEnum):
@@ -161,6 +185,30 @@ class Lane:
     def post_stop(self) -> None:
         self._post(Command.STOP)
 
+    def rewind(self, to: Position | None) -> bool:
+        """By the production code: fenced, and refused where it would skip what the sink has not had. As the driver does
+        it, an outcome that is not known is tried again, so that nothing that was held can become durable later."""
+        for _ in range(3):
+            try:
+                return self._set_back(to)
+            except TransientError as error:
+                self._world.note(f"{self.name} is rewound again: {error}")
+            except TidegateError as error:
+                self._world.note(f"{self.name} is not rewound to {to}: {error}")
+                return False
+        return False
+
+    def _set_back(self, to: Position | None) -> bool:
+        world = self._world
+        self._incarnation += 1
+        terms = Terms(LaneRequest("r", Asked.REWIND, "", 0, to), self._incarnation, _CONFIG_EPOCH, may_skip=False)
+        settings = SimpleNamespace(sink=self.name, incarnation=self._incarnation, config_epoch=_CONFIG_EPOCH)
+        link = LaneLink(world.redis, world.config.pipeline, settings)  # type: ignore[arg-type]
+        cursor = set_back(Sink(self.server), LookedInto(world.topic), terms, link.acked)
+        world.note(f"{self.name} rewound to {cursor.position}, offset {cursor.next_offset}")
+        world.oracle.rewound(self.ledger, cursor.position)
+        return True
+
     def kill(self) -> None:
         self.worker = None
         self._next_try = 0.0
@@ -202,7 +250,9 @@ class Lane:
         self.last_error = error
         world = self._world
         world.note(f"{self.name} failed: {error}")
-        if type(error) in (StreamError, DecodeError):
+        if error.code == "REWIND_TRIMMED" and self.rewind(None):
+            world.counts["lane LOST REWIND_TRIMMED"] += 1  # a person takes what is left
+        elif type(error) in (StreamError, DecodeError):
             self.lost = error
             world.lane_lost(self, error)
         self._next_try = world.time.now + self._backoff
