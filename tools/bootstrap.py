@@ -191,21 +191,12 @@ def sync_environment():
     return [ROOT / ".venv" / "bin" / "python", ROOT / ".venv" / "bin" / "pytest"]
 
 
-WARM = """
-from tidegate.columns import warm
-from tidegate.columns.compiled import cache_folder
-warm()
-print(cache_folder())
-"""
-
-
 def compile_kernels():
     """Else the first lane and the first test would, each behind a deadline of its own."""
     say("kernels", "compiling, about a minute")
+    command = [str(ROOT / ".venv/bin/python"), str(ROOT / "tools/warm_kernels.py")]
     with heartbeat("kernels"):
-        done = subprocess.run(
-            [str(ROOT / ".venv/bin/python"), "-c", WARM], stdout=subprocess.PIPE, encoding="utf-8", check=False
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise Failed("the kernels were not compiled; what was said stands above. Mend it and run again.")
     folder = Path(done.stdout.strip())

@@ -121,13 +121,10 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
     async def spoken(config: PipelineConfig) -> bool:
         return True
 
-    async def no_publication(side: Any, publication: Any, *, may_create: bool) -> None:
-        return
-
     async def producer(kafka: Any, raw_topic: Any) -> Any:
         return world.new_producer()
 
-    async def close(producer: Any) -> None:
+    async def nothing(*_: Any, **__: Any) -> None:
         return
 
     async def epoch_frame(producer: Any, topic: str, data: bytes, expected: int) -> None:
@@ -137,7 +134,7 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "check", check),
         (opening, "read_raw_log", read_log),
         (opening, "current_topic_id", topic_id),
-        (opening, "ensure_publication", no_publication),
+        (opening, "ensure_publication", nothing),
         (opening, "connect_async", lambda _: world.redis),
         (gap, "connect_async", lambda _: world.redis),
         (gap, "read_now", read_acks),
@@ -148,7 +145,7 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "say_lineage", say),
         (tidegate_reader.raw_watch, "read_raw_log", read_log),
         (opening, "open_producer", producer),
-        (opening, "close_producer", close),
+        (opening, "close_producer", nothing),
         (opening, "publish_epoch_frame", epoch_frame),
         (opening, "version", lambda _: "0"),
         (opening, "secrets", _Secrets(world.seed)),
