@@ -12,6 +12,7 @@ from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 
 PATH = "docs/reference/metrics.md"
+_EXAMPLE = Path(__file__).resolve().parents[2] / "docker/compose/pipeline.yaml"
 
 _HEAD = """\
 # Metrics
@@ -24,8 +25,8 @@ dashboards and alerts go by it. A series exists from the start; a figure that th
 """
 
 
-def render(root: Path) -> str:
-    config = load_pipeline(root / "docker/compose/pipeline.yaml", environ={}, secrets=())
+def render(_: Path) -> str:
+    config = load_pipeline(_EXAMPLE, environ={}, secrets=())
     services = {
         "reader": ReaderMetrics(Progress("shop", 1), ["events"]).all.declarations,
         "processor": ProcessorMetrics(["events"]).all.declarations,
