@@ -37,7 +37,13 @@ def filled(place: AdminPlace) -> AdminPlace:
 @pytest.mark.parametrize("path", READABLE)
 def test_states_hold_no_row_and_no_secret(filled: AdminPlace, path: str) -> None:
     reading = filled.client(Scope.READ)
-    known = {"name": filled.config.pipeline, "slot": filled.config.source.slot.name, "publication": "mine"}
+    known = {
+        "name": filled.config.pipeline,
+        "slot": filled.config.source.slot.name,
+        "publication": "mine",
+        "lane": filled.config.sinks[0].name,
+        "identity": "0" * 32,
+    }
     query = {"schema": "public", "table": "orders"} if path.endswith("/table") else {}
     query |= {"lsn": "FFFFFFF/0"} if path.endswith("/where-is") else {}
     answer = reading.get(path.format(**known), params=query)
