@@ -62,7 +62,7 @@ def test_nothing_of_it_reaches_the_log_whatever_is_asked(filled: AdminPlace) -> 
     client.post(f"{filled.base}/configuration/validate", json={"text": f"pipeline: {CANARY}\npassword: {CANARY}"})
     client.post(f"{filled.base}/publications/mine/tables", content=json.dumps({"schema": CANARY}))
     told = filled.process.log()
-    for word in (CANARY, "secret of row", token, token.rpartition("_")[2], *secrets(filled)):
+    for word in (CANARY, "secret of row", token, token.split("_", 2)[2], *secrets(filled)):
         assert word not in told
 
 
