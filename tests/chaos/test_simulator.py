@@ -35,7 +35,9 @@ def test_what_once_broke_holds(regression: Regression) -> None:
     assert execute(regression.plan).violation is None
 
 
-@pytest.mark.xfail(strict=True, reason="known, see docs/decisions/0023; once it holds, close it in regressions.json")
+@pytest.mark.xfail(
+    strict=True, reason="known, see the changelog's known limits; once it holds, close it in regressions.json"
+)
 @pytest.mark.parametrize("regression", [each for each in REGRESSIONS if each.is_open], ids=lambda each: each.name)
 def test_what_is_known_to_break(regression: Regression) -> None:
     assert execute(regression.plan).violation is None

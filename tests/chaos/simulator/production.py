@@ -106,7 +106,7 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
 
     async def lineage(redis: Any, pipeline: str) -> Any:
         found = read_lineage(redis, pipeline)
-        if found is None and world.has_begun:
+        if found is None and (world.has_begun or world.redis.has_forgotten):
             lineage_is_unknown(world)
         return found
 
