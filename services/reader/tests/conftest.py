@@ -28,7 +28,7 @@ from tidegate.contracts.names import raw_topic, reader_status_key
 from tidegate.contracts.status import ReaderStatus, State
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.pgoutput.decode import decode_message
-from tidegate.pgoutput.messages import Begin, Insert, Message
+from tidegate.pgoutput.messages import Begin, Message
 from tidegate.stack.server import free_port
 
 SINK = "topics"
@@ -215,11 +215,6 @@ def messages_of(frames: list[Frame]) -> list[Message]:
             whole = Frame(header, frame.schema, b"".join(group))
             messages += [decode_message(message) for _, message in body_messages(whole)]
     return messages
-
-
-def inserted(messages: list[Message], column: int = 1) -> list[str]:
-    """One column of every inserted row, in order."""
-    return [str(each.new[column], "utf-8") for each in messages if isinstance(each, Insert)]  # type: ignore[arg-type]
 
 
 def transactions(messages: list[Message]) -> int:

@@ -16,12 +16,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kit.certificates import Authority, authority
+from kit.raw_topic import inserted
 from kit.wait import wait
 
 from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.config.redis import RedisConfig
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert
 from tidegate.preflight.findings import Severity
 from tidegate.preflight.redis import examine_redis
 from tidegate.preflight.topic import examine_topic
@@ -150,7 +150,7 @@ def test_a_redis_user_with_few_rights_is_enough(fleet: Any) -> None:
             fleet.variables["FEW_RIGHTS"] = "few-rights"
             fleet.reader()
             fleet.sql("INSERT INTO orders (note) VALUES ('a')")
-            wait(lambda: _inserted(fleet) == ["a"], 10, "the row is in the raw topic")
+            wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
             last = fleet.records()[-1]
             fleet.ack(last)
             wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot follows the ack")
@@ -197,7 +197,3 @@ def test_redis_by_tls_is_verified(redis: Any, tmp_path: Path, monkeypatch: pytes
         told.append(asyncio.run(_encrypted((redis.host, redis.port), context, config, port)))
     assert told[0] == []
     assert [each.severity for each in told[1]] == [Severity.UNKNOWN]
-
-
-def _inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]

@@ -6,12 +6,12 @@ import signal
 from typing import Any
 
 import pytest
+from kit.raw_topic import inserted
 from kit.wait import wait
 
 from tidegate.contracts.names import audit_key
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert
 
 
 def test_without_redis_everything_goes_on_but_the_gate(fleet: Any, redis: Any) -> None:
@@ -82,10 +82,6 @@ def test_statuses_go_out_while_the_raw_topic_takes_nothing(fleet: Any, kafka: An
     finally:
         os.kill(broker, signal.SIGCONT)
     wait(lambda: len(inserted(fleet)) == 20_001, 30, "all rows are in the raw topic")
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
 
 
 def test_a_sink_that_is_not_required_any_more_is_written_down_before_the_gate_forgets_it(fleet: Any) -> None:

@@ -1,12 +1,12 @@
 """What the reader does when the raw topic loses something under it: retention, an operator, all of it at once."""
 
-import asyncio
 import re
 import urllib.request
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
+from kit.raw_topic import administer, inserted
 from kit.wait import wait
 
 from tidegate.checkpoint.redis_store import read_lineage
@@ -14,7 +14,6 @@ from tidegate.contracts.epoch import EpochMode, decode_epoch
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert
 
 
 def test_a_trimmed_raw_topic_is_fed_again(fleet: Any) -> None:
@@ -62,7 +61,7 @@ def test_a_raw_topic_made_again_after_confirmations_goes_on_in_its_generation(fl
     fleet.ack(last)
     wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot has moved since its birth")
     fleet.stop(reader)
-    asyncio.run(_admin(fleet.bootstrap, "delete_topics", [fleet.topic]))
+    administer(fleet.bootstrap, "delete_topics", [fleet.topic])
     fleet.reader()
     fleet.sql("INSERT INTO orders (note) VALUES ('c')")
     wait(lambda: inserted(fleet)[-1:] == ["c"], 10, "the next row is in the new topic")
@@ -72,7 +71,7 @@ def test_a_raw_topic_made_again_after_confirmations_goes_on_in_its_generation(fl
 
 def test_a_slot_that_went_together_with_the_raw_topic_is_not_made_again(fleet: Any) -> None:
     fleet.stop(fleet.reader())
-    asyncio.run(_admin(fleet.bootstrap, "delete_topics", [fleet.topic]))
+    administer(fleet.bootstrap, "delete_topics", [fleet.topic])
     fleet.sql(f"SELECT pg_drop_replication_slot('{fleet.slot}')")
     assert fleet.exit_code(fleet.start()) == ExitCode.LOST
     failure = fleet.status().failure
@@ -89,7 +88,7 @@ def _two_rows(fleet: Any) -> None:
 def _trim(fleet: Any, upto: int | None = None) -> int:
     """As retention does; but for the last record if nothing else is said."""
     cut = fleet.records()[-1].offset if upto is None else upto
-    asyncio.run(_admin(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)}))
+    administer(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)})
     return cut
 
 
@@ -109,16 +108,3 @@ def _lineage(fleet: Any) -> Lineage:
 
 def _modes(fleet: Any) -> list[EpochMode]:
     return [decode_epoch(each.body).mode for each in fleet.frames() if each.header.kind is FrameKind.EPOCH]
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
-
-
-async def _admin(bootstrap: str, call: str, argument: object) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
-        await admin.start()
-        await getattr(admin, call)(argument)
-    finally:
-        await admin.close()

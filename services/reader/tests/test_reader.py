@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from kit.raw_topic import inserted
 from kit.wait import wait
 
 from tidegate.contracts.epoch import EpochMode, decode_epoch
@@ -195,10 +196,6 @@ def test_health_and_metrics_are_served(fleet: Any, unused_port: int) -> None:
         assert answer.status == 200
     with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics") as answer:
         assert b'tidegate_reader_gate_held_flag{sink="topics"} 1.0' in answer.read()
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
 
 
 def _heartbeats(fleet: Any) -> list[LogicalMessage]:

@@ -5,13 +5,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.structs import TopicPartition
+from kit.raw_topic import administer, inserted
 from kit.wait import wait
 
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert
 
 
 def test_every_mistake_in_the_file_is_told_at_once(fleet: Any) -> None:
@@ -25,7 +25,7 @@ def test_every_mistake_in_the_file_is_told_at_once(fleet: Any) -> None:
 def test_every_finding_at_source_and_raw_topic_is_told_at_once(fleet: Any) -> None:
     fleet.sql("CREATE TABLE keyless (note text)")
     fleet.settings["source"]["publication"]["tables"] = ["public.keyless", "public.absent", "missing.*"]
-    asyncio.run(_admin(fleet.bootstrap, "create_topics", [NewTopic(fleet.topic, 2, 1)]))
+    administer(fleet.bootstrap, "create_topics", [NewTopic(fleet.topic, 2, 1)])
     assert fleet.exit_code(fleet.start()) == ExitCode.CONFIGURATION
     log = fleet.log()
     for code in ("REPLICA_IDENTITY", "TABLE_UNKNOWN", "RAW_TOPIC_PARTITIONS"):
@@ -85,7 +85,7 @@ def test_a_raw_topic_made_again_is_fed_again_in_the_same_generation(fleet: Any) 
     wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
     before = fleet.status().generation
     fleet.stop(reader)
-    asyncio.run(_admin(fleet.bootstrap, "delete_topics", [fleet.topic]))
+    administer(fleet.bootstrap, "delete_topics", [fleet.topic])
     fleet.reader()
     wait(lambda: inserted(fleet) == ["a"], 10, "the row is there again")
     assert fleet.status().generation == before
@@ -139,19 +139,6 @@ def test_a_dropped_publication_is_noticed(fleet: Any, statement: str) -> None:
         connection.execute("INSERT INTO orders (note) VALUES ('a')")
     assert fleet.exit_code(reader) == ExitCode.LOST
     assert fleet.status().failure.code == "PUBLICATION_MISSING"
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
-
-
-async def _admin(bootstrap: str, call: str, argument: object) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
-        await admin.start()
-        await getattr(admin, call)(argument)
-    finally:
-        await admin.close()
 
 
 async def _write_again(fleet: Any) -> None:

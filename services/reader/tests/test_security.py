@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 from kit.certificates import Authority, authority
+from kit.raw_topic import inserted
 from kit.wait import wait
 
 from tidegate.config.source import PostgresSource
 from tidegate.errors import ConfigError, ExitCode, TidegateError
-from tidegate.pgoutput.messages import Insert
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
@@ -157,12 +157,8 @@ def test_a_password_is_read_anew_from_its_file(fleet: Any, tmp_path: Path) -> No
         file.write_text("second\n")
         reader = fleet.reader()
         fleet.sql("INSERT INTO orders (note) VALUES ('a')")
-        wait(lambda: _inserted(fleet) == ["a"], 10, "the row is in the raw topic")
+        wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
         assert fleet.stop(reader) == ExitCode.CLEAN
     finally:
         fleet.sql(f"DROP OWNED BY {role} CASCADE")
         fleet.sql(f"DROP ROLE {role}")
-
-
-def _inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]

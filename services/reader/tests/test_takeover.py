@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from kit.proxy import Proxy
+from kit.raw_topic import inserted
 from kit.wait import wait
 from psycopg import pq
 
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert
 from tidegate_reader.process_identity import ProcessIdentity
 
 
@@ -70,7 +70,3 @@ def test_a_stranger_on_the_slot_is_not_touched(fleet: Any) -> None:
         assert fleet.sql(active) == [(True,)]
     finally:
         stranger.finish()
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]

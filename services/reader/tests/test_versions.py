@@ -6,13 +6,14 @@ import sys
 from typing import Any
 
 import pytest
+from kit.raw_topic import inserted
 from kit.wait import wait
 
 from tidegate.contracts.epoch import decode_epoch
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.mark import MarkKind, decode_mark
 from tidegate.errors import ExitCode
-from tidegate.pgoutput.messages import Insert, LogicalMessage, Truncate, Update
+from tidegate.pgoutput.messages import LogicalMessage, Truncate, Update
 
 PROTOCOLS = {10: 1, 11: 1, 12: 1, 13: 1, 14: 2, 15: 3, 16: 4, 17: 4, 18: 4}
 
@@ -107,7 +108,3 @@ def _again(fleet: Any) -> Any:
     active = f"SELECT active FROM pg_replication_slots WHERE slot_name = '{fleet.slot}'"
     wait(lambda: fleet.sql(active) == [(False,)], 10, "the slot is let go")
     return fleet.reader()
-
-
-def inserted(fleet: Any) -> list[str]:
-    return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]

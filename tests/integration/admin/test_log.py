@@ -123,7 +123,8 @@ def test_where_is_names_each_stage_in_turn(place: AdminPlace, client, topic: Top
         place.source.execute("INSERT INTO orders SELECT coalesce(max(id), 0) + 1 FROM orders")
         topic.log.safe_lsn = max(current_lsn(place), topic.log.safe_lsn)
         commit = format_lsn(topic.log.safe_lsn + 0x10)
-        place.source.execute("INSERT INTO orders SELECT coalesce(max(id), 0) + 1 FROM orders")
+        while current_lsn(place) <= topic.log.safe_lsn + 0x10:
+            place.source.execute("INSERT INTO orders SELECT coalesce(max(id), 0) + 1 FROM orders")
         report(place, topic, produced=0)
         stage_is(place, client, "FFFFFFF/0", "unwritten")
         stage_is(place, client, commit, "wal")

@@ -120,12 +120,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     unacked = tuple(sink for sink in required if sink not in acks)
     lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
     await _say(config, lineage)
-    producer = await _begin_epoch(config, stamp, decided, record)
-    try:
-        await _check_topic_id(config, checked)
-    except BaseException:
-        await close_producer(producer)
-        raise
+    producer = await _begin_epoch(config, checked, stamp, decided, record)
     return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
 
 
@@ -209,8 +204,11 @@ def _start_command(config: PipelineConfig, options: StreamOptions, started: Lsn)
     )
 
 
-async def _begin_epoch(config: PipelineConfig, stamp: EpochStamp, decided: Plan, record: EpochRecord) -> Any:
-    """The producer of this epoch, its epoch frame acknowledged. Only an epoch frame does not know its own offset."""
+async def _begin_epoch(
+    config: PipelineConfig, checked: Checked, stamp: EpochStamp, decided: Plan, record: EpochRecord
+) -> Any:
+    """The producer of this epoch, its epoch frame acknowledged in the topic that was looked at. Only an epoch frame
+    does not know its own offset."""
     header = FrameHeader(
         kind=FrameKind.EPOCH,
         generation=stamp.generation,
@@ -227,6 +225,7 @@ async def _begin_epoch(config: PipelineConfig, stamp: EpochStamp, decided: Plan,
     try:
         data = encode_frame(header, body=(record.encode(),))
         await publish_epoch_frame(producer, config.raw_topic.name, data, stamp.offset)
+        await _check_topic_id(config, checked)
     except BaseException:
         await close_producer(producer)
         raise

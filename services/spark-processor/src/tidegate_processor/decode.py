@@ -8,26 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tidegate.contracts.frame import Frame, SchemaRole, body_messages
+from tidegate.contracts.frame import Frame, SchemaRole
 from tidegate.errors import DecodeError
 from tidegate.events import Operation
 from tidegate.lsn import Lsn
+from tidegate.pgoutput.changes import OPERATIONS, RowMessage, placed_changes
 from tidegate.pgoutput.decode import decode_message
-from tidegate.pgoutput.messages import Begin, Commit, Delete, Insert, LogicalMessage, Relation, Truncate, Type, Update
+from tidegate.pgoutput.messages import Begin, LogicalMessage, Relation, Truncate, Type
 from tidegate.position import MAX_ORDINAL, Position
 
 # More shapes than this are live only on sources with very many tables; then the oldest are decoded anew.
 _SHAPES_KEPT = 4096
-
-_OPERATIONS = {
-    Insert: Operation.INSERT,
-    Update: Operation.UPDATE,
-    Delete: Operation.DELETE,
-    Truncate: Operation.TRUNCATE,
-    LogicalMessage: Operation.MESSAGE,
-}
-
-RowMessage = Insert | Update | Delete | Truncate | LogicalMessage
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -56,27 +47,15 @@ class Change:
 
     @property
     def operation(self) -> Operation:
-        return _OPERATIONS[type(self.message)]
+        return OPERATIONS[type(self.message)]
 
 
 def decode_changes(frame: Frame, after: Position) -> Iterator[Change]:
     """The changes above `after`: what lies at or below it was delivered before."""
     shapes = _shapes(frame)
-    opened = frame.header.open_transaction
-    transaction = Begin(opened.commit_lsn, opened.commit_time, opened.xid) if opened else None
-    ordinal = opened.next_ordinal if opened else 0
-    for lsn, raw in body_messages(frame):
-        message = decode_message(raw)
-        if isinstance(message, Begin):
-            transaction, ordinal = message, 0
-        elif isinstance(message, Commit):
-            transaction = None
-        elif isinstance(message, RowMessage):
-            if transaction is None:
-                raise DecodeError("a change outside a transaction", code="DECODE_ORDER")
-            if (transaction.commit_lsn, ordinal) > after:
-                yield Change(message, _shapes_of(message, shapes), transaction, ordinal, lsn, raw)
-            ordinal += 1
+    for message, transaction, ordinal, lsn, raw in placed_changes(frame):
+        if (transaction.commit_lsn, ordinal) > after:
+            yield Change(message, _shapes_of(message, shapes), transaction, ordinal, lsn, raw)
 
 
 def skip_partial_transaction(frame: Frame) -> Position | None:

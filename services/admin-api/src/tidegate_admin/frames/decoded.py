@@ -15,12 +15,12 @@ from tidegate.contracts.mark import decode_mark
 from tidegate.errors import DecodeError
 from tidegate.events import Operation, format_time
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.pgoutput.changes import OPERATIONS, placed_changes
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import (
     UNCHANGED,
     Begin,
     Binary,
-    Commit,
     Delete,
     Insert,
     LogicalMessage,
@@ -33,13 +33,6 @@ from tidegate.pgoutput.messages import (
 from tidegate.position import Position
 
 _RELATIONS_KEPT = 1024
-_OPERATIONS = {
-    Insert: Operation.INSERT,
-    Update: Operation.UPDATE,
-    Delete: Operation.DELETE,
-    Truncate: Operation.TRUNCATE,
-    LogicalMessage: Operation.MESSAGE,
-}
 
 Text = dict[str, str | None]
 
@@ -93,20 +86,8 @@ def changes(frame: Frame) -> Iterator[Change]:
     if header.kind is not FrameKind.WAL or header.parts:
         return
     relations = _relations(frame)
-    opened = header.open_transaction
-    begun = Begin(opened.commit_lsn, opened.commit_time, opened.xid) if opened else None
-    ordinal = opened.next_ordinal if opened else 0
-    for lsn, raw in body_messages(frame):
-        message = decode_message(raw)
-        if isinstance(message, Begin):
-            begun, ordinal = message, 0
-        elif isinstance(message, Commit):
-            begun = None
-        elif type(message) in _OPERATIONS:
-            if begun is None:
-                raise DecodeError("a change outside a transaction", code="DECODE_ORDER")
-            yield _change(message, relations, begun, ordinal, lsn)
-            ordinal += 1
+    for message, transaction, ordinal, lsn, _ in placed_changes(frame):
+        yield _change(message, relations, transaction, ordinal, lsn)
 
 
 def transactions(frame: Frame) -> Iterator[tuple[int, Lsn]]:
@@ -190,7 +171,7 @@ def _change(message: Message, relations: dict[int, Relation], begun: Begin, ordi
     new = None if isinstance(message, Delete) else message.new
     old = None if isinstance(message, Insert) else message.old
     return Change(
-        _OPERATIONS[type(message)],
+        OPERATIONS[type(message)],
         (_name(relation),),
         *place,
         row=None if new is None else _texts(relation, new),
