@@ -226,3 +226,41 @@ def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_
     rewind(log, sink, beginning=5, acked=ack)
     deliver(log, sink, beginning=5, acked=ack)
     assert (raised.value.code, rows(sink)) == ("REWIND_TRIMMED", [1, 2, 3, 4, 5, 4, 5])
+
+
+def overtaken() -> tuple[RawLog, MemorySink, Ack]:
+    """The sink had transactions 1 and 2, was set back to 2, and the log begins at offset 5, with transaction 4."""
+    log, sink = written(), MemorySink()
+    ack = deliver(log, sink, stop=3).ack()
+    assert ack is not None
+    rewind(log, sink, position=before(lsn(log, 2)), acked=ack)
+    return log, sink, ack
+
+
+def feed_again(log: RawLog, ack: Ack) -> None:
+    """The reader's answer to what the sink acked: transactions 3 to 5 once more."""
+    third = lsn(log, 3)
+    log.epoch(refeed_from=ack.safe_lsn)
+    log.safe_lsn = Lsn(third - 0x10)
+    for number in (3, 4, 5):
+        log.transaction(row(number))
+
+
+def test_a_rewound_lane_that_retention_overtakes_with_its_sink_behind_is_fed_again() -> None:
+    log, sink, ack = overtaken()
+    late = deliver(log, sink, beginning=5, acked=ack)
+    assert late.waits_for != ""
+    assert rows(sink) == [1, 2]
+
+    feed_again(log, ack)
+    deliver(log, sink, beginning=5, acked=ack)
+
+    assert rows(sink) == [1, 2, 3, 4, 5]
+
+
+def test_the_beginning_is_where_nothing_is_skipped_although_more_is_left() -> None:
+    log, sink, ack = overtaken()
+    feed_again(log, ack)
+    rewind(log, sink, beginning=5, acked=ack, may_skip=True)
+    deliver(log, sink, beginning=5, acked=ack)
+    assert rows(sink) == [1, 2, 3, 4, 5]

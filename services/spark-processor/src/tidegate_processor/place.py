@@ -11,7 +11,8 @@ A lane that finds none waits, because the reader sees from its ack that it has t
 is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
 
 A lane that was rewound needs again what it has acked, and only its own position counts until it has passed that. The
-source may have let go of it long ago, so nobody feeds the log for it either: LOST, REWIND_TRIMMED.
+source may have let go of it long ago, so nobody feeds the log for it either: LOST, REWIND_TRIMMED. Where the log begins
+even beyond what the sink has had, that comes first: the rewind is given up, and the lane stands where its sink does.
 """
 
 import time
@@ -25,10 +26,13 @@ from tidegate.contracts.frame import FrameHeader
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.observability import logs
 from tidegate.position import BEGINNING, Position, before
 from tidegate_processor.kafka_clients import RawTopicView
 
 _LOOK_SECONDS = 1.0
+
+_log = logs.get("lane.place")
 
 
 @dataclass(slots=True)
@@ -70,6 +74,8 @@ class Place:
     def comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         """Whether all that the lane needs stands in this valid frame and behind it."""
         self._first_seen = self._first_seen or header
+        if self._standing.is_rewound:
+            self._give_up_rewind_behind(header)
         if self._standing.has_nothing:
             return self._may_begin(header, record)
         if record is not None and record.mode is EpochMode.REFEED:
@@ -105,6 +111,15 @@ class Place:
                 remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. "
                 "Take a new snapshot for it, or rewind it to what is left; a longer raw_topic.retention prevents it.",
             )
+
+    def _give_up_rewind_behind(self, header: FrameHeader) -> None:
+        standing, acked = self._standing, self._acked(header.generation.id)
+        had = standing.rewound_from or standing.position
+        had_safe = max(standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))
+        if header.first <= max(had, before(had_safe)):
+            return
+        _log.warning("rewind_given_up", rewound_to=standing.position, raw_topic_begins=header.first, sink_has=had)
+        standing.position, standing.safe_lsn, standing.rewound_from = had, had_safe, None
 
     def _rewind_trimmed(self, what: str) -> StreamError:
         return StreamError(

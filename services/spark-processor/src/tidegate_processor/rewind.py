@@ -4,11 +4,12 @@ Epochs are walked from the newest frame back, because only a newer epoch tells w
 Within one epoch positions grow, so halving finds the place. The newest epoch that reaches back to it is taken: a
 re-feed holds all of it, while what stands before a re-feed may end in a gap.
 
-Invariant: nothing is skipped by a rewind that the sink has not had. Only to go to the beginning, and only where a
-person has the lane's loss before them or nobody waits for the sink, may the place lie beyond what it has.
+Invariant: nothing is skipped by a rewind that the sink has not had. Only to go to the beginning, only where a person
+has the lane's loss before them or nobody waits for the sink, and only where every epoch that is left begins beyond
+what it has, may the place lie there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tidegate.contracts.ack import Ack
@@ -52,10 +53,13 @@ def set_back(sink: Sink, log: RawLog, terms: Terms, acked: Callable[[str], Ack |
 
 
 def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[str], Ack | None]) -> Cursor:
-    start = _start(terms.request, log)
-    header = start.seen.header
-    generation = header.generation.id
+    walked = list(epochs(log))
+    if not walked:
+        raise _nothing_there()
+    generation = walked[0].newest.generation.id
     has = _has(cursor if cursor and cursor.generation == generation else None, acked(generation))
+    start = _start(terms.request, log, walked, has)
+    header = start.seen.header
     if start.position > has.covered and not (terms.may_skip and _is_to_the_beginning(terms.request)):
         raise StreamError(
             f"the place is at {start.position}, the sink has what lies up to {has.position}",
@@ -100,20 +104,15 @@ def _has(cursor: Cursor | None, ack: Ack | None) -> Has:
     return Has(max(has.position for has in known), max(has.safe_lsn for has in known))
 
 
-def _start(request: LaneRequest, log: RawLog) -> Start:
-    found = list(epochs(log))
-    if not found:
-        raise StreamError(
-            "the raw topic holds no frame to go back to", code="REWIND_EMPTY", remedy="There is nothing to deliver."
-        )
+def _start(request: LaneRequest, log: RawLog, walked: list[Epoch], has: Has) -> Start:
     if request.position is not None:
-        return _behind(request.position, log, found)
+        return _behind(request.position, log, walked)
     if request.offset is not None:
-        return _from_offset(request.offset, log, found)
+        return _from_offset(request.offset, log, walked)
     if request.since is not None:
         offset = log.offset_since(request.since)
-        return _from_offset(log.end - 1 if offset is None else offset, log, found)
-    return _beginning(log, found)
+        return _from_offset(log.end - 1 if offset is None else offset, log, walked)
+    return _first_that_skips_nothing(log, walked, has) or _beginning(log, walked)
 
 
 def _behind(wanted: Position, log: RawLog, walked: list[Epoch]) -> Start:
@@ -167,12 +166,27 @@ def _last_before(offset: int, log: RawLog, epoch: Epoch, first: Seen) -> Seen:
     return first
 
 
+def _first_that_skips_nothing(log: RawLog, walked: list[Epoch], has: Has) -> Start | None:
+    """A re-feed goes back to what sinks still lack, while what is left before it may begin beyond that."""
+    return next((start for start in _beginnings(log, walked) if start.position <= has.covered), None)
+
+
 def _beginning(log: RawLog, walked: list[Epoch]) -> Start:
+    start = next(_beginnings(log, walked), None)
+    if start is None:
+        raise _nothing_there()
+    return start
+
+
+def _beginnings(log: RawLog, walked: list[Epoch]) -> Iterator[Start]:
     for epoch in reversed(walked):
         first = first_frame(log, epoch)
         if first is not None:
-            return _starting(first)
-    raise StreamError(
+            yield _starting(first)
+
+
+def _nothing_there() -> StreamError:
+    return StreamError(
         "the raw topic holds no frame to go back to", code="REWIND_EMPTY", remedy="There is nothing to deliver."
     )
 
