@@ -43,6 +43,7 @@ from tidegate.contracts.request import (
     decode_request,
 )
 from tidegate.contracts.resolution import Outcome, Resolution, decode_resolution
+from tidegate.contracts.snapshot import SnapshotHead, reading_number
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
 from tidegate.pgoutput.encode import encode_message
@@ -108,6 +109,11 @@ REFEED_EPOCH = EpochRecord(
     180_004,
     "tidegate-reader 0.1.0",
 )
+ROWS = b"1\ttea\n2\t\\N\n"
+WINDOW = SnapshotHead(
+    NONCE, ORDERS.relation_id, reading_number(2, 1), 4, 2, COMMIT_TIME, Position(COMMIT_LSN, 1), 105, is_last=True
+)
+EXPORTED = SnapshotHead(NONCE, ORDERS.relation_id, reading_number(2, 0), 0, 2, COMMIT_TIME)
 SCHEMA_CHANGE = Mark(MarkKind.SCHEMA_CHANGE, {"schema": "public", "table": "people", "relation_id": 16_390})
 
 
@@ -119,6 +125,7 @@ def frames() -> dict[str, tuple[FrameHeader, tuple[SchemaEntry, ...], bytes, int
     """Header, schema, body and least length of each."""
     epoch = {"epoch_offset": NO_OFFSET, "seq": 0, "first": BEGINNING, "last": BEGINNING}
     at_end = {"first": Position(COMMIT_LSN, 2), "last": Position(COMMIT_LSN, 2)}
+    two_rows = header(FrameKind.SNAPSHOT, **at_end, messages=2)
     long_row = messages(row(2, "x" * 100))
     half = {"first": Position(COMMIT_LSN, 1), "open_transaction": OPEN, "messages": 1, "changes": 1}
     before_it, at_it = Position(COMMIT_LSN, 0), Position(COMMIT_LSN, 1)
@@ -141,7 +148,8 @@ def frames() -> dict[str, tuple[FrameHeader, tuple[SchemaEntry, ...], bytes, int
         "wal-part-2": (header(**half, seq=8, last=at_it, part=2, parts=2), current(ORDERS), long_row[60:], 0),
         "tick": (header(**at_end), (), b"", 1536),
         "keepalive": (header(**at_end, safe_lsn=Lsn(0x16B4000)), (), b"", 0),
-        "snapshot": (header(FrameKind.SNAPSHOT, **at_end, messages=2), current(ORDERS), b"1\ttea\n2\t\\N\n", 0),
+        "snapshot": (two_rows, current(ORDERS), WINDOW.encode() + ROWS, 0),
+        "snapshot-exported": (two_rows, current(ORDERS), EXPORTED.encode() + ROWS, 0),
         "mark": (
             header(FrameKind.MARK, **at_end),
             (
