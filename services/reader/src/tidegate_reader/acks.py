@@ -18,6 +18,7 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import ack_channel
 from tidegate.errors import TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.surroundings import Surroundings
 
@@ -61,6 +62,7 @@ class AckWatch:
                     self._unreadable(error)
                     return
                 self._readable()
+                reach(Failpoint.READER_ACKS_READ)
                 self._on_acks(acks)
                 await self._wait_for_news()
 

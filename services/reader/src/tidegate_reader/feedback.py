@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from tidegate.errors import TransientError
 from tidegate.events import POSTGRES_EPOCH_UNIX_US
+from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.wire import encode_status
 from tidegate_reader.metrics import ReaderMetrics
@@ -118,7 +119,9 @@ class Feedback:
             self._coalescing = None
         quiet = time.monotonic() - self._stream.last_heard
         status = _status(self._levels(), reply_requested=quiet > PULL_AFTER_SECONDS)
+        reach(Failpoint.READER_STATUS_DUE)
         await self._stream.send(status)
+        reach(Failpoint.READER_STATUS_SENT)
         self._metrics.statuses.add()
 
     def confirmed_grew(self) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import time
 
 from tidegate.errors import TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate_reader.feedback import SILENCE_SECONDS, Feedback
 from tidegate_reader.framer import Framer
 from tidegate_reader.frames import SealedFrame
@@ -55,6 +56,7 @@ class Intake:
             frames = self._framer.empty_link(now)
         self._turns += 1
         if frames:
+            reach(Failpoint.READER_RECEIVED)
             await self._publish(frames)
         elif not batch:
             await self._wait(now)

@@ -17,11 +17,12 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.epoch import EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ConfigError, StreamError, TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
@@ -29,6 +30,7 @@ from tidegate.quoting import identifier, literal
 from tidegate_reader import gap
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
+from tidegate_reader.history import HistoryCheck
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -63,6 +65,7 @@ class Run:
     producer: Any  # aiokafka is not typed
     beginning: int
     next_offset: int
+    history: HistoryCheck | None
 
 
 async def connect_side(config: PipelineConfig) -> SideConnection:
@@ -88,6 +91,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
     await stream.start(_start_command(config, options, started))
+    reach(Failpoint.READER_STREAM_STARTED)
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     if log.tail is not None and log.tail.generation != generation:
         raise TransientError(
@@ -121,7 +125,9 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
     await _say(config, lineage)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
+    is_continued = decided.mode is EpochMode.CONTINUE
+    history = HistoryCheck(log.told, slot_start.lsn, options) if log.told and is_continued else None
+    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:
@@ -225,6 +231,7 @@ async def _begin_epoch(
     try:
         data = encode_frame(header, body=(record.encode(),))
         await publish_epoch_frame(producer, config.raw_topic.name, data, stamp.offset)
+        reach(Failpoint.READER_EPOCH_BEGUN)
         await _check_topic_id(config, checked)
     except BaseException:
         await close_producer(producer)

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.status import State
 from tidegate.errors import TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import format_lsn
 from tidegate_reader.acks import AckWatch
 from tidegate_reader.examination import examine
@@ -82,6 +83,7 @@ async def _flow(
         next_seq=1,
         wall_clock=unix_microseconds,
         known=known,
+        history=opened.history,
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
@@ -138,6 +140,7 @@ async def _say_goodbye(stream: ReplicationStream, feedback: Feedback) -> None:
     """The last status, and our end of the stream, so that the server lets the slot go at once."""
     with suppress(TransientError, TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
+            reach(Failpoint.READER_GOODBYE)
             await feedback.send()
             await stream.end()
 

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 
 from tidegate.config.kafka import Compression, KafkaConfig, RawTopic
 from tidegate.errors import TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.kafka_client import BATCH_OVERHEAD_BYTES, client_options, largest_batch
 from tidegate_reader.frames import SealedFrame
 from tidegate_reader.raw_topic import unavailable
@@ -72,6 +73,7 @@ class Publisher:
             self._sent.popleft()
             self._fly(-len(frame.data))
             self._something_settled.set()
+            reach(Failpoint.READER_PRODUCED)
             self._on_durable(frame, self.next_offset - 1)
 
     async def drained(self) -> None:
@@ -90,6 +92,7 @@ class Publisher:
         except TimeoutError:
             raise epoch_over("no room in time") from None
         self._sent.append((frame, future))
+        reach(Failpoint.READER_SENT)
         self._something_sent.set()
 
     def _fly(self, change_bytes: int) -> None:

@@ -24,6 +24,7 @@ from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader, FrameKind
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.dead_letters import dead_letter
@@ -75,6 +76,7 @@ class Delivery:
         self._config_epoch = config_epoch
         self._incarnation = incarnation
         cursor = sink.open()
+        reach(Failpoint.LANE_FENCED)
         raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
         self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
@@ -128,6 +130,7 @@ class Delivery:
         if self._uncommitted_events or (is_due and self._has_moved()):
             cursor = self._cursor()
             self._sink.commit(cursor)
+            reach(Failpoint.LANE_COMMITTED)
             self._committed = cursor
             self._last_commit = time.monotonic()
         now = unix_microseconds()
@@ -238,6 +241,7 @@ class Delivery:
     def _write(self, taken: Taken) -> None:
         header = taken.frame.header
         receipt = self._sink.write(taken.frame, self.position)
+        reach(Failpoint.LANE_WRITTEN)
         if receipt.rejected:
             address = FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq)
             now = unix_microseconds()

@@ -38,6 +38,7 @@ from tidegate.contracts.control import Command
 from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import ConfigError, DecodeError, StreamError, TidegateError, TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.desk import Desk
 from tidegate_processor.heartbeat import Heartbeat
@@ -198,6 +199,7 @@ class Lane:
             config_epoch=lane_epoch(self._config, self.sink),
             incarnation=self._heart.begin(),
         )
+        reach(Failpoint.LANE_STARTING)
         self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
         starting = starting_offsets(self._config, self.sink)
         self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)

@@ -24,6 +24,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.control import Command
 from tidegate.contracts.status import State
 from tidegate.errors import TidegateError, TransientError, classify
+from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
@@ -124,6 +125,7 @@ class Stage:
             if self._state is not State.DRAINED:
                 delivery.commit(at_the_end=ended or self._state is State.DRAINING)
                 self._link.acknowledge(delivery.ack())
+                reach(Failpoint.LANE_ACKED)
             if self._state is State.DRAINING:
                 self._state = State.DRAINED
                 report_at = 0.0

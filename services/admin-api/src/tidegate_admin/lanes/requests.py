@@ -13,6 +13,7 @@ from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, Result, decode_outcome, decode_request
 from tidegate.errors import ConfigError, DecodeError, TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.position import Position
 from tidegate_admin.access import PipelineAccess
 from tidegate_admin.errors import ApiError
@@ -49,6 +50,7 @@ async def ask(
                 code="LANE_REQUESTS_WAITING",
                 remedy="Start the processor: it does them in order, and refuses those that are older than ten minutes.",
             )
+        reach(Failpoint.ADMIN_REQUEST_CHECKED)
         await _listed(of.redis.rpush(key, request.encode()))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error

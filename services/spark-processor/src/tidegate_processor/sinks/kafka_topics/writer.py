@@ -24,6 +24,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError, TransientError
+from tidegate.failpoints import Failpoint, reach
 from tidegate.position import Position
 from tidegate_processor.kafka_clients import client, librdkafka_settings, read_cursor
 from tidegate_processor.kafka_refusals import mapped, refused
@@ -134,6 +135,7 @@ class KafkaTopicsSink:
             group = consumer.consumer_group_metadata()
             _until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, _CALL_SECONDS))
         self._send(producer)
+        reach(Failpoint.LANE_CURSOR_SENT)
         with mapped("commit"):
             _until_it_is_done(lambda: producer.commit_transaction(_CALL_SECONDS))
         self._in_transaction = False
