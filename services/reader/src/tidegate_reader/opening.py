@@ -17,7 +17,7 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
@@ -30,7 +30,6 @@ from tidegate.quoting import identifier, literal
 from tidegate_reader import gap
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
-from tidegate_reader.history import HistoryCheck
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -65,7 +64,6 @@ class Run:
     producer: Any  # aiokafka is not typed
     beginning: int
     next_offset: int
-    history: HistoryCheck | None
 
 
 async def connect_side(config: PipelineConfig) -> SideConnection:
@@ -125,9 +123,7 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
     await _say(config, lineage)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    is_continued = decided.mode is EpochMode.CONTINUE
-    history = HistoryCheck(log.told, slot_start.lsn, options) if log.told and is_continued else None
-    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
+    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:
