@@ -86,8 +86,7 @@ def _server_restored(world: World, dice: random.Random) -> bool:
     kept = [entry for entry in old.wal if entry.end_lsn <= here]
     timeline = old.timeline + 1 if dice.random() < 0.7 else old.timeline
     _replace_server(world, Server(old.system, timeline, here, old.database), min(old.slot.confirmed, here))
-    for entry in kept:
-        world.server._append(entry)
+    world.server.go_on_from(old, kept)
     return True
 
 

@@ -9,6 +9,7 @@ Relation is sent once a session and when it changed; a dead client holds the slo
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chaos.simulator.faults import broken_link, refused
@@ -122,6 +123,13 @@ class Server:
 
     def first_behind(self, lsn: int) -> int:
         return bisect_right(self._ends, lsn)
+
+    def go_on_from(self, older: "Server", kept: Sequence[Committed | Loose]) -> None:
+        """An older state: xids are given again, while time has gone on."""
+        for entry in kept:
+            self._append(entry)
+        self._xid = max((entry.xid for entry in kept if isinstance(entry, Committed)), default=self._xid)
+        self._clock = older._clock + 1_000
 
     def create_slot(self, name: str) -> Slot:
         here = self.wal_end

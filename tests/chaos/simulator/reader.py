@@ -176,6 +176,7 @@ class ReaderProcess:
             skip_to=plan.skip_to,
             next_seq=1,
             wall_clock=world.time.unix_microseconds,
+            history=opened.history,
         )
         progress = Progress(config.pipeline, 1, started=0)
         progress.confirmed_lsn = opened.confirmed

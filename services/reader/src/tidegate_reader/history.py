@@ -1,0 +1,66 @@
+"""Whether the server tells the history that the raw topic tells: put back from a disk snapshot it looks like a crash.
+
+| the server sends                                                    | if the stream's options are | verdict         |
+| ------------------------------------------------------------------- | --------------------------- | --------------- |
+| at the raw topic's last commit LSN another xid or commit time       | any                         | another history |
+| nothing at that LSN, though it starts at or before it               | the same                    | another history |
+| a transaction behind it that begins below what the raw topic covers | the same                    | another history |
+| a transaction at or beyond what the raw topic covers                | any                         | nothing to say  |
+
+Other options pick other changes, so that something may be missing or new without another history.
+
+Invariant: judged before anything of the transaction is framed or confirmed.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.contracts.epoch import StreamOptions
+from tidegate.errors import StreamError
+from tidegate.lsn import Lsn, format_lsn
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the raw topic's tail says of the server's history."""
+
+    commit_lsn: Lsn
+    """Of the last transaction of which the raw topic has anything."""
+    safe_lsn: Lsn
+    """Every transaction that ends at or below it is there."""
+    transaction: tuple[int, int] | None
+    """The last one's xid and commit time, if they could be found."""
+    options: StreamOptions | None
+    """With which the tail's epoch was read, if its epoch frame is left."""
+
+
+class HistoryCheck:
+    def __init__(self, told: Told, start: Lsn, options: StreamOptions) -> None:
+        """`start`: where the server starts."""
+        self._told = told
+        self._judges_what_comes = told.options == options
+        self._awaits_last = self._judges_what_comes and told.transaction is not None and start <= told.commit_lsn
+
+    def begins(self, commit_lsn: Lsn, xid: int, commit_time: int) -> bool:
+        """Whether there may still be something to say about the next one."""
+        told = self._told
+        if commit_lsn == told.commit_lsn:
+            self._awaits_last = False
+            if told.transaction not in (None, (xid, commit_time)):
+                raise _went_back(f"at {format_lsn(commit_lsn)} the server has another transaction than the raw topic")
+        elif commit_lsn > told.commit_lsn:
+            if self._awaits_last:
+                last = format_lsn(told.commit_lsn)
+                raise _went_back(f"the server has no transaction at {last}, where the raw topic has its last one")
+            if commit_lsn < told.safe_lsn and self._judges_what_comes:
+                raise _went_back(f"the server has a transaction at {format_lsn(commit_lsn)}, the raw topic has none")
+        return commit_lsn < told.safe_lsn
+
+
+def _went_back(what: str) -> StreamError:
+    return StreamError(
+        what,
+        code="SOURCE_WENT_BACK",
+        remedy="The server was restored from a backup or a disk snapshot, and written since. What the sinks have beyond "
+        "that point is not its history. Decide which one is right; for the server's, begin anew: a new raw topic, a new "
+        "snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage.",
+    )
