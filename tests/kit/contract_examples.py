@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
+from kit.snapshot_examples import DOCUMENTS
 
 from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.control import Command, LaneControl, decode_control
@@ -191,6 +192,7 @@ def examples() -> dict[str, Example]:
     for name, (head, schema, body, least) in frames().items():
         encoded = encode_frame(head, schema, (body,), min_bytes=least)
         found[f"frame-v1-{name}.bin"] = Example(Frame(head, schema, body), encoded, decode_frame)
+    found |= {name: Example(*parts) for name, parts in DOCUMENTS.items()}
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
@@ -219,9 +221,8 @@ CURSOR = Cursor(
 REWOUND = replace(CURSOR, rewound_from=Position(END_LSN, 0))
 CONTROL = LaneControl(1_767_225_600_000, Command.STOP)
 RESOLUTION = Resolution(Outcome.PURGED, ("5d41402abc4b2a76b9719d911017c592",), "somebody", CREATED)
-LANE_REQUEST = LaneRequest(
-    "0b6cf5a8e0f24bd19f0c8a1f0e6f9a11", Asked.REWIND, "somebody", CREATED, position=Position(COMMIT_LSN, 2)
-)
+REQUEST_ID = "0b6cf5a8e0f24bd19f0c8a1f0e6f9a11"
+LANE_REQUEST = LaneRequest(REQUEST_ID, Asked.REWIND, "somebody", CREATED, position=Position(COMMIT_LSN, 2))
 LANE_REQUEST_SINCE = LaneRequest(LANE_REQUEST.id, Asked.REWIND, "somebody", CREATED, since=CREATED - 3_600_000_000)
 LANE_REQUEST_OFFSET = LaneRequest(LANE_REQUEST.id, Asked.REWIND, "somebody", CREATED, offset=100)
 LANE_OUTCOME = LaneOutcome(

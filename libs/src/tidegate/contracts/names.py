@@ -79,3 +79,28 @@ def lane_pause_key(pipeline: str, sink: str) -> str:
 def audit_key(pipeline: str) -> str:
     """Stream: who changed what through the admin API, the newest entries. The log of the service has all of them."""
     return f"tidegate:{pipeline}:audit"
+
+
+def snapshots_topic(pipeline: str) -> str:
+    """Compacted topic of what was asked about snapshots and how far they are. Written and read by the reader."""
+    return f"tidegate.{pipeline}.snapshots"
+
+
+def snapshot_requests_key(pipeline: str) -> str:
+    """List: sealed requests about snapshots, the oldest first. Written by the admin API, taken away by the reader."""
+    return f"tidegate:{pipeline}:snapshot:requests"
+
+
+def snapshot_outcome_key(pipeline: str, request: str) -> str:
+    """Sealed outcome of one request about snapshots, kept for a day; as that of a request to a lane."""
+    return f"tidegate:{pipeline}:snapshot:outcome:{request}"
+
+
+def snapshots_key(pipeline: str) -> str:
+    """Hash: field = snapshot, value = its status. Written by the reader."""
+    return f"tidegate:{pipeline}:snapshots"
+
+
+def snapshot_tables_key(pipeline: str, snapshot: str) -> str:
+    """Hash: field = `schema.table`, value = how far that table is. Written by the reader, kept for a month."""
+    return f"tidegate:{pipeline}:snapshot:{snapshot}:tables"
