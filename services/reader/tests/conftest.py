@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,22 @@ def transactions(messages: list[Message]) -> int:
 @pytest.fixture
 def fleet(postgres: Any, kafka: Any, redis: Any, database: Any, prefix: str, tmp_path: Path) -> Iterator[Fleet]:
     yield from _living(_fleet(prefix, database.dsn, kafka.bootstrap, redis.url, tmp_path))
+
+
+@pytest.fixture
+def fleet_on(kafka: Any, redis: Any, prefix: str, tmp_path: Path) -> Iterator[Callable[[str], Fleet]]:
+    """A fleet on a server of the test's own, by its DSN."""
+    with ExitStack() as living:
+
+        def make(dsn: str) -> Fleet:
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute(f'CREATE DATABASE "{prefix}"')
+            fleet = _fleet(
+                prefix, urlsplit(dsn)._replace(path=f"/{prefix}").geturl(), kafka.bootstrap, redis.url, tmp_path
+            )
+            return living.enter_context(contextmanager(_living)(fleet))
+
+        yield make
 
 
 @pytest.fixture(params=chosen_versions())

@@ -177,6 +177,6 @@ def test_another_generation_is_refused(other: dict[str, object]) -> None:
 
 def test_the_start_names_the_lowest_ack_that_the_log_proves() -> None:
     assert start_lsn(acks(a=400, b=500), ["a", "b"], log()) == 400
-    assert start_lsn(acks(a=999), ["a"], log()) == TAIL.safe_lsn
+    assert start_lsn(acks(a=999), ["a"], log()) == TAIL.position.commit_lsn
     assert start_lsn(acks(a=400), ["a", "b"], log()) == 0
     assert start_lsn(acks(a=400), ["a"], EMPTY) == 0

@@ -26,6 +26,7 @@ from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.lsn import Lsn
 from tidegate.position import Position
 from tidegate_reader.frames import EpochStamp, Piece, SealedFrame, Sealer, Span
+from tidegate_reader.history import HistoryCheck
 from tidegate_reader.keepalives import Keepalives
 from tidegate_reader.shapes import Shape, ShapeBook, section
 from tidegate_reader.transactions import TransactionTracker, protocol_broken
@@ -58,6 +59,7 @@ class Framer:
         next_seq: int,
         wall_clock: Callable[[], int],
         known: Mapping[int, Shape] | None = None,
+        history: HistoryCheck | None = None,
     ) -> None:
         self.received_lsn = safe_lsn
         self.dropped_messages = 0
@@ -65,7 +67,7 @@ class Framer:
         self._linger = linger_seconds
         self._sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
         self.shapes = ShapeBook(known or {})
-        self._transaction = TransactionTracker(skip_to)
+        self._transaction = TransactionTracker(skip_to, history)
         self._base, self._last_ordinal = position, -1
         self._safe_lsn = safe_lsn
         self._keepalives = Keepalives(safe_lsn)

@@ -6,18 +6,19 @@ Invariant: the end of the raw topic is read after the slot is ours, so no reader
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
 """
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.epoch import EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
@@ -30,6 +31,7 @@ from tidegate.quoting import identifier, literal
 from tidegate_reader import gap
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
+from tidegate_reader.history import HistoryCheck
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -41,6 +43,9 @@ from tidegate_reader.sources.postgres_wal.publications import ensure_publication
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, read_slot
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 _NONCE_BYTES = 16
 
@@ -64,6 +69,7 @@ class Run:
     producer: Any  # aiokafka is not typed
     beginning: int
     next_offset: int
+    history: HistoryCheck | None
 
 
 async def connect_side(config: PipelineConfig) -> SideConnection:
@@ -123,7 +129,9 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
     await _say(config, lineage)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1)
+    is_continued = decided.mode is EpochMode.CONTINUE
+    history = HistoryCheck(log.told, slot_start.lsn, options) if log.told and is_continued else None
+    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:

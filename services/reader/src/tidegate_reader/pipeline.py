@@ -83,6 +83,7 @@ async def _flow(
         next_seq=1,
         wall_clock=unix_microseconds,
         known=known,
+        history=opened.history,
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)

@@ -3,19 +3,28 @@
 Invariant: what is read reaches to the end as the broker gave it before the first record was asked for.
 """
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidegate.config.kafka import KafkaConfig
-from tidegate.contracts.frame import FrameHeader, decode_header
-from tidegate.errors import StreamError, TransientError
+from tidegate.contracts.epoch import decode_epoch
+from tidegate.contracts.frame import FrameHeader, FrameKind, body_messages, decode_frame, decode_header
+from tidegate.errors import DecodeError, StreamError, TransientError
 from tidegate.kafka_client import client_options
+from tidegate.lsn import Lsn
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.messages import Begin
+from tidegate_reader.history import Told
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.tail import Tail, find_tail
+
+if TYPE_CHECKING:
+    from tidegate.config.kafka import KafkaConfig
 
 READ_SECONDS = 30.0
 WINDOW = 256
@@ -31,6 +40,8 @@ class RawLog:
     """The offset that the next record gets."""
     first: FrameHeader | None
     tail: Tail | None
+    told: Told | None = None
+    """By the tail, of the server's history."""
 
 
 async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
@@ -64,9 +75,8 @@ async def _read(consumer: Any, partition: TopicPartition) -> RawLog:  # aiokafka
     headers = await _headers(consumer, partition, start, end)
     first = headers[0] if start == beginning else (await _headers(consumer, partition, beginning, beginning + 1))[0]
     tail = find_tail(headers, window_start=start)
-    if tail is not None and beginning <= tail.epoch_offset < start:
-        await _check_epoch_frame(consumer, partition, tail)
-    return RawLog(beginning, end, first[1], tail)
+    told = None if tail is None else await _told(consumer, partition, tail, headers, beginning)
+    return RawLog(beginning, end, first[1], tail, told)
 
 
 async def _headers(consumer: Any, partition: TopicPartition, start: int, end: int) -> list[tuple[int, FrameHeader]]:
@@ -78,9 +88,53 @@ async def _headers(consumer: Any, partition: TopicPartition, start: int, end: in
     return headers
 
 
-async def _check_epoch_frame(consumer: Any, partition: TopicPartition, tail: Tail) -> None:
+async def _record(consumer: Any, partition: TopicPartition, offset: int) -> bytes:
+    consumer.seek(partition, offset)
+    while True:
+        for record in (await consumer.getmany(partition, timeout_ms=1000, max_records=1)).get(partition, ()):
+            return bytes(record.value)
+
+
+async def _told(
+    consumer: Any, partition: TopicPartition, tail: Tail, headers: list[tuple[int, FrameHeader]], beginning: int
+) -> Told:
+    options = None
+    if tail.epoch_offset >= beginning:
+        epoch = decode_frame(await _record(consumer, partition, tail.epoch_offset))
+        _check_epoch_frame(epoch.header, tail)
+        options = decode_epoch(epoch.body).options
+    commit_lsn = tail.position.commit_lsn
+    transaction = await _last_transaction(consumer, partition, commit_lsn, headers)
+    return Told(commit_lsn, tail.safe_lsn, transaction, options)
+
+
+async def _last_transaction(
+    consumer: Any, partition: TopicPartition, commit_lsn: Lsn, headers: list[tuple[int, FrameHeader]]
+) -> tuple[int, int] | None:
+    """Xid and commit time, from a frame that began inside it, or from its BEGIN."""
+    for offset, header in reversed(headers):
+        if header.kind is not FrameKind.WAL or not header.messages or header.last.commit_lsn != commit_lsn:
+            continue
+        opened = header.open_transaction
+        if opened is not None and opened.commit_lsn == commit_lsn:
+            return opened.xid, opened.commit_time
+        return _begun(await _record(consumer, partition, offset), commit_lsn)
+    return None
+
+
+def _begun(value: bytes, commit_lsn: Lsn) -> tuple[int, int] | None:
+    try:
+        for _, message in body_messages(decode_frame(value)):
+            begin = decode_message(message) if message[:1] == b"B" else None
+            if isinstance(begin, Begin) and begin.commit_lsn == commit_lsn:
+                return begin.xid, begin.commit_time
+    except DecodeError:
+        return None  # a part of a message: only its first one has the BEGIN, and ends within what follows
+    return None
+
+
+def _check_epoch_frame(header: FrameHeader, tail: Tail) -> None:
     """The newest epoch is only believed if the frame it points to says so too."""
-    [(_, header)] = await _headers(consumer, partition, tail.epoch_offset, tail.epoch_offset + 1)
     if (header.epoch, header.epoch_nonce) != (tail.number, tail.nonce):
         raise StreamError(
             "the raw topic's newest frames point to an epoch frame that is not theirs",

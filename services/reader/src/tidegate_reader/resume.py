@@ -99,10 +99,13 @@ def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, 
 
 
 def start_lsn(acks: Mapping[str, Ack], required: Sequence[str], log: RawLog) -> Lsn:
-    """Our durable ack, for START_REPLICATION; 0/0 leaves it to the slot."""
+    """Our durable ack, for START_REPLICATION; 0/0 leaves it to the slot.
+
+    Not above the raw topic's last transaction: sent again, it shows whose history the server tells.
+    """
     if log.tail is None or not required or any(sink not in acks for sink in required):
         return Lsn(0)
-    return min(log.tail.safe_lsn, *(acks[sink].safe_lsn for sink in required))
+    return min(log.tail.position.commit_lsn, *(acks[sink].safe_lsn for sink in required))
 
 
 def plan(

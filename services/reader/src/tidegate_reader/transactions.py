@@ -16,6 +16,7 @@ from tidegate.contracts.frame import OpenTransaction
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import Position
+from tidegate_reader.history import HistoryCheck
 
 _BEGIN = struct.Struct(">xQqI")
 _COMMIT = struct.Struct(">xxQQq")
@@ -24,8 +25,9 @@ _COMMIT = struct.Struct(">xxQQq")
 class TransactionTracker:
     """`skip_to` is the last position that needs no delivering any more."""
 
-    def __init__(self, skip_to: Position) -> None:
+    def __init__(self, skip_to: Position, history: HistoryCheck | None = None) -> None:
         self._skip_to = skip_to
+        self._history = history
         self._last_commit = Lsn(0)
         self.is_open = False
         self.xid = 0
@@ -42,6 +44,8 @@ class TransactionTracker:
         if commit_lsn <= self._last_commit:
             protocol_broken("a transaction that commits before the one sent before it")
         self.commit_lsn = Lsn(commit_lsn)
+        if self._history is not None and not self._history.begins(self.commit_lsn, self.xid, self.commit_time):
+            self._history = None
         self.is_open, self.ordinal = True, 0
         self.is_skipping = Position(self.commit_lsn, 0) <= self._skip_to
 

@@ -1,0 +1,137 @@
+"""A server put back from a disk snapshot looks like one that crashed; what it sends gives it away."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.raw_topic import inserted
+from kit.wait import wait
+
+from tidegate.contracts.epoch import StreamOptions
+from tidegate.errors import ExitCode, StreamError
+from tidegate.lsn import Lsn
+from tidegate.stack.postgres import Postgres
+from tidegate_reader.history import HistoryCheck, Told
+
+OPTIONS = StreamOptions(("p",), 4, messages=True)
+TOLD = Told(Lsn(500), Lsn(540), (7, 70), OPTIONS)
+OTHER_OPTIONS = StreamOptions(("p", "q"), 4, messages=True)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, OTHER_OPTIONS])
+def test_the_last_transaction_again_and_then_new_ones_are_our_history(options: StreamOptions) -> None:
+    check = HistoryCheck(TOLD, Lsn(400), options)
+    assert [check.begins(Lsn(at), xid, xid * 10) for at, xid in ((450, 6), (500, 7), (540, 8))] == [True, True, False]
+
+
+@pytest.mark.parametrize("other", [(8, 70), (7, 71)])
+def test_another_transaction_at_its_place_is_another_history_whatever_was_asked_for(other: tuple[int, int]) -> None:
+    check = HistoryCheck(TOLD, Lsn(0), OTHER_OPTIONS)
+    with pytest.raises(StreamError) as raised:
+        check.begins(Lsn(500), *other)
+    assert raised.value.code == "SOURCE_WENT_BACK"
+
+
+@pytest.mark.parametrize(("start", "commit_lsn"), [(500, 600), (501, 530)])
+def test_one_that_is_missing_and_one_that_is_new_are_another_history_if_the_same_was_asked_for(
+    start: int, commit_lsn: int
+) -> None:
+    with pytest.raises(StreamError):
+        HistoryCheck(TOLD, Lsn(start), OPTIONS).begins(Lsn(commit_lsn), 9, 90)
+    HistoryCheck(TOLD, Lsn(start), OTHER_OPTIONS).begins(Lsn(commit_lsn), 9, 90)
+
+
+def test_a_server_that_starts_behind_the_last_transaction_need_not_send_it() -> None:
+    assert HistoryCheck(TOLD, Lsn(501), OPTIONS).begins(Lsn(540), 9, 90) is False
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-restored-"))
+    folder.chmod(0o755)
+    server = Postgres(folder / "server", fsync=False)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_disk_snapshot_put_back_and_written_past_the_raw_topic_is_noticed(
+    own_postgres: Postgres, fleet_on: Callable[[str], Any]
+) -> None:
+    """Old history: 'b'. The other one: 'x', and more WAL than the old one had."""
+    fleet = fleet_on(own_postgres.dsn())
+    _deliver(fleet, ["a"])
+    saved = _disk_snapshot(own_postgres)
+    _deliver(fleet, ["a", "b"])
+    tail = fleet.frames()[-1].header
+
+    _put_back(own_postgres, saved)
+    fleet.sql("INSERT INTO orders (note) VALUES ('x')")
+    _write_past(fleet, tail.safe_lsn)
+
+    assert fleet.exit_code(fleet.start()) == ExitCode.LOST
+    assert "SOURCE_WENT_BACK" in fleet.log()
+    assert inserted(fleet) == ["a", "b"]
+
+
+def test_what_a_disk_that_was_put_back_writes_where_ours_was_idle_is_noticed(
+    own_postgres: Postgres, fleet_on: Callable[[str], Any]
+) -> None:
+    """Acked as far as the idle stream had come, and confirmed only in the history that is gone."""
+    fleet = fleet_on(own_postgres.dsn())
+    _deliver(fleet, ["a"])
+    saved = _disk_snapshot(own_postgres)
+    reader = fleet.reader()
+    _write_past(fleet, Lsn(fleet.wal_end() + 100_000))
+    idle = fleet.wal_end()
+    wait(lambda: fleet.frames()[-1].header.safe_lsn >= idle, 20, "the idle stream is in the raw topic")
+    fleet.ack_everything()
+    assert fleet.stop(reader) == ExitCode.CLEAN
+
+    _put_back(own_postgres, saved)
+    fleet.sql("INSERT INTO orders (note) VALUES ('x')")
+    _write_past(fleet, Lsn(idle + 1_000_000))
+
+    assert fleet.exit_code(fleet.start()) == ExitCode.LOST
+    assert "SOURCE_WENT_BACK" in fleet.log()
+
+
+def _deliver(fleet: Any, notes: list[str]) -> None:
+    """The last of them is written, acked and confirmed."""
+    reader = fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES (%s)", notes[-1])
+    wait(lambda: inserted(fleet) == notes, 10, "the row is in the raw topic")
+    last = fleet.records()[-1]
+    fleet.ack(last)
+    wait(lambda: fleet.confirmed() >= last.frame.header.safe_lsn, 10, "the slot follows the ack")
+    assert fleet.stop(reader) == ExitCode.CLEAN
+
+
+def _disk_snapshot(server: Postgres) -> Path:
+    server.stop()
+    saved = server.data.with_name("saved")
+    shutil.copytree(server.data, saved, symlinks=True)
+    server.start()
+    return saved
+
+
+def _put_back(server: Postgres, saved: Path) -> None:
+    server.stop()
+    owner = server.data.stat()
+    for path in list(server.data.iterdir()):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    shutil.copytree(saved, server.data, symlinks=True, dirs_exist_ok=True)
+    for path in [server.data, *server.data.rglob("*")]:
+        shutil.chown(path, owner.st_uid, owner.st_gid)
+    server.start()
+
+
+def _write_past(fleet: Any, lsn: Lsn) -> None:
+    """Nothing that is published."""
+    fleet.sql("CREATE TABLE IF NOT EXISTS unpublished (content text)")
+    while fleet.wal_end() <= lsn:
+        fleet.sql("INSERT INTO unpublished SELECT repeat('x', 1000) FROM generate_series(1, 100)")
