@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tidegate.config import load_pipeline
+from tidegate.config.load import load_pipeline
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
 
 ROOT = Path(__file__).resolve().parents[2]

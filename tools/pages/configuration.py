@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate.config import PipelineConfig
+from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.schema import json_schema
 
 PATH = "docs/reference/configuration.md"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tidegate.config import PipelineConfig
+from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.schema import json_schema
 
 PATH = "docs/reference/pipeline.schema.json"

@@ -4,10 +4,12 @@ A topic that is deleted and made again under the same name has another id; an of
 version 10 tells it, and never makes a topic by being asked.
 """
 
+from __future__ import annotations
+
 import ssl
 import uuid
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -21,7 +23,9 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-from tidegate.config.kafka import KafkaConfig, RawTopic
+if TYPE_CHECKING:
+    from tidegate.config.kafka import KafkaConfig, RawTopic
+
 
 BATCH_OVERHEAD_BYTES = 4096
 """Record batch header, record headers and a tick beside the largest frame."""

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.config import config_epoch, lane_epoch, pipeline_from
+from tidegate.config.epoch import config_epoch, lane_epoch
+from tidegate.config.load import pipeline_from
 
 
 @pytest.mark.parametrize("section", ["reader", "admin", "processor"])

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tidegate.config import Model, PipelineConfig, Secret, load_pipeline, parse_options, pipeline_from
-from tidegate.config.base import Address
+from tidegate.config.base import Address, Model
+from tidegate.config.load import load_pipeline, parse_options, pipeline_from
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.secret import Secret
 from tidegate.config.source import TlsMode
 from tidegate.errors import ConfigError
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from tidegate.config import Model, Secret, pipeline_from
+from tidegate.config.base import Model
+from tidegate.config.load import pipeline_from
+from tidegate.config.secret import Secret
 from tidegate.errors import ConfigError, Problem
 
 ABSENT = object()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.config import Secret, pipeline_from
+from tidegate.config.load import pipeline_from
+from tidegate.config.secret import Secret
 from tidegate.errors import ConfigError
 
 CANARY = "canary-7f3a"

@@ -1,11 +1,15 @@
 """Connections to Redis, made in one way. The password is read anew at each call, so that a rotated one is seen."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
 
-from tidegate.config.redis import RedisConfig
+if TYPE_CHECKING:
+    from tidegate.config.redis import RedisConfig
+
 
 # A service that waits longer than this for Redis treats it as gone; acks then come late, nothing else.
 _TIMEOUT_SECONDS = 5.0

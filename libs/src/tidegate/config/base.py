@@ -6,7 +6,7 @@ without a unit never as a size or a duration.
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from tidegate.config.problems import refuse
+from tidegate.config.values import Address as Address
 
 T = TypeVar("T")
 
@@ -58,14 +59,6 @@ class Model(BaseModel):
                 remedy="Set this field by its environment variable, TIDEGATE_<SECTION>__<KEY>.",
             )
         return value
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_duration(value: object) -> timedelta:

@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -10,38 +9,12 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from tidegate.config.base import Duration, Model, Size, parse_address, size
 from tidegate.config.problems import refuse
 from tidegate.config.secret import Secret
+from tidegate.config.values import Compression as Compression
+from tidegate.config.values import Mechanism as Mechanism
+from tidegate.config.values import Protocol as Protocol
 
 # Kafka's own rule (org.apache.kafka.common.internals.Topic).
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
-
-
-class Protocol(StrEnum):
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def has_sasl(self) -> bool:
-        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
-
-    @property
-    def has_tls(self) -> bool:
-        return self in (Protocol.SSL, Protocol.SASL_SSL)
-
-
-class Mechanism(StrEnum):
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-
-
-class Compression(StrEnum):
-    NONE = "none"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-    SNAPPY = "snappy"
-    GZIP = "gzip"
 
 
 def _topic_name(value: str) -> str:

@@ -1,7 +1,6 @@
 """One pipeline: a source, a raw topic, sinks. The shape of `pipeline.yaml`."""
 
 import re
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
@@ -12,20 +11,8 @@ from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
 from tidegate.config.source import PostgresSource
+from tidegate.config.values import LogFormat, LogLevel
 from tidegate.contracts import names
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    AUTO = "auto"
-    JSON = "json"
-    TEXT = "text"
 
 
 class LogConfig(Model):

@@ -1,6 +1,7 @@
 """Secrets: the configuration holds where a secret is, and only `reveal` reads it.
 
 Invariant: no secret is ever a value of a configuration object, so none can be printed, pickled, hashed or captured.
+The validator is imported only where it asks: a process that is handed a checked configuration does without it.
 """
 
 import os
@@ -9,14 +10,14 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
-
-from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 MAX_SECRET_BYTES = 64 * 1024
 REFERENCE_PATTERN = r"^\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:/[^}]+)\}$"
@@ -57,6 +58,8 @@ class Secret:
 
     @classmethod
     def parse(cls, value: object) -> "Secret":
+        from tidegate.config.problems import refuse
+
         if isinstance(value, Secret):
             return value
         secret = cls.from_text(value)
@@ -76,13 +79,15 @@ class Secret:
         return cls("env", match[1]) if match[1] else cls("file", match[2])
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema
+
         return core_schema.no_info_plain_validator_function(
             cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(lambda secret: secret.reference)
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: "CoreSchema", handler: "GetJsonSchemaHandler") -> "JsonSchemaValue":
         return {"type": "string", "pattern": REFERENCE_PATTERN, "examples": ["${env:PGPASSWORD}"]}
 
 

@@ -4,7 +4,6 @@ Invariant: kinds of sinks and transforms are closed sets. A transform that nobod
 ignored.
 """
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -12,29 +11,15 @@ from pydantic import AfterValidator, Field
 from tidegate.config.base import Many, Model
 from tidegate.config.problems import did_you_mean, refuse
 from tidegate.config.tables import TablePattern
+from tidegate.config.values import SinkType as SinkType
+from tidegate.config.values import StartFrom as StartFrom
+from tidegate.config.values import Trigger as Trigger
 from tidegate.events import Operation
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 TRANSFORM_TYPES: frozenset[str] = frozenset()
 """The verbs of the processor's transform registry."""
-
-
-class SinkType(StrEnum):
-    """The names of the processor's sink registry."""
-
-    KAFKA_TOPICS = "kafka_topics"
-
-
-class Trigger(StrEnum):
-    REALTIME = "realtime"
-    BATCH = "batch"
-
-
-class StartFrom(StrEnum):
-    NOW = "now"
-    EARLIEST = "earliest"
-    SNAPSHOT = "snapshot"
 
 
 def _known_transform(value: str) -> str:

@@ -5,7 +5,6 @@ Invariant: no credential stands in an address, and a slot or publication name is
 
 import re
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +14,8 @@ from tidegate.config.base import Duration, Many, Model, Size
 from tidegate.config.problems import refuse
 from tidegate.config.secret import Secret
 from tidegate.config.tables import MAX_NAME_BYTES, TablePattern
+from tidegate.config.values import TlsMode as TlsMode
+from tidegate.config.values import WithoutIdentity as WithoutIdentity
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = r"^(/[^\s,]{1,100}|[A-Za-z0-9._:%-]{1,253})$"
@@ -32,14 +33,6 @@ def _postgres_name(value: str) -> str:
 
 
 PostgresName = Annotated[str, AfterValidator(_postgres_name)]
-
-
-class TlsMode(StrEnum):
-    DISABLE = "disable"
-    PREFER = "prefer"
-    REQUIRE = "require"
-    VERIFY_CA = "verify-ca"
-    VERIFY_FULL = "verify-full"
 
 
 class SourceTls(Model):
@@ -102,11 +95,6 @@ class Slot(Model):
                 remedy="Set temporary: false or failover: false.",
             )
         return failover
-
-
-class WithoutIdentity(StrEnum):
-    REFUSE = "refuse"
-    ALLOW = "allow"
 
 
 class Limit(Model):

@@ -1,17 +1,17 @@
 """Table patterns: `schema.table` with `*` for any run of characters, and double quotes around unusual names.
 
 Invariant: matching takes time linear in the name for each `*`; there are no regular expressions in a configuration.
+The validator is imported only where it asks: a process that is handed a checked configuration does without it.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
-
-from tidegate.config.problems import refuse
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 # PostgreSQL cuts a name at 63 bytes (NAMEDATALEN - 1).
 MAX_NAME_BYTES = 63
@@ -55,6 +55,8 @@ class TablePattern:
 
     @classmethod
     def parse(cls, value: object) -> "TablePattern":
+        from tidegate.config.problems import refuse
+
         if isinstance(value, TablePattern):
             return value
         match = _PATTERN.fullmatch(value) if isinstance(value, str) and len(value) <= 512 else None
@@ -67,19 +69,23 @@ class TablePattern:
         return cls(_name(match[1], match[2]), _name(match[3], match[4]))
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema
+
         return core_schema.no_info_plain_validator_function(
             cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(str)
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: "CoreSchema", handler: "GetJsonSchemaHandler") -> "JsonSchemaValue":
         return {"type": "string", "examples": ["public.orders", "public.*"]}
 
 
 def _name(quoted: str | None, plain: str | None) -> Name:
     text = (plain or "") if quoted is None else quoted.replace('""', '"')
     if len(text.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        from tidegate.config.problems import refuse
+
         raise refuse(
             code="CONFIG_NAME_TOO_LONG",
             reason="a PostgreSQL name has at most 63 bytes",

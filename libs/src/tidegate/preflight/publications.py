@@ -4,10 +4,16 @@ A publication that is made later than the slot is not in the WAL before it: chan
 the stream.
 """
 
-from tidegate.config.source import PostgresSource, Publication
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, refusal
 from tidegate.quoting import identifier, qualified
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource, Publication
 
 OLDEST_SCHEMAS = 150_000
 """TABLES IN SCHEMA, column lists and row filters."""

@@ -1,15 +1,19 @@
 """Redis: that it keeps acks, and does not throw them away when it is full."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
-from tidegate.config.redis import RedisConfig
 from tidegate.errors import ConfigError
 from tidegate.preflight.findings import Finding, caution, refusal, unknown
+
+if TYPE_CHECKING:
+    from tidegate.config.redis import RedisConfig
 
 PATH = "redis"
 

@@ -1,9 +1,15 @@
 """Whether our role may do what it will be asked to: replicate, and make the managed publication if it is not there."""
 
-from tidegate.config.source import PostgresSource, Publication
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, refusal
 from tidegate.quoting import identifier, qualified
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource, Publication
 
 # Managed servers give the right to replicate by a role of theirs.
 _REPLICATION = """

@@ -1,14 +1,18 @@
 """The slot's row: what it says, and whether we can read from it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tidegate.config.source import PostgresSource
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, caution, refusal
 from tidegate.quoting import literal
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource
 
 OLDEST_FAILOVER = 170_000
 

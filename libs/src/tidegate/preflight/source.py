@@ -4,7 +4,10 @@ Invariant: only reads, and no driver is imported: the caller brings `ask`, the r
 its own.
 """
 
-from tidegate.config.source import PostgresSource
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.capacity import examine_capacity
 from tidegate.preflight.findings import Finding
@@ -13,6 +16,9 @@ from tidegate.preflight.role import examine_role
 from tidegate.preflight.server import examine_server, version_of
 from tidegate.preflight.slot import examine_slot
 from tidegate.preflight.tables import examine_tables
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource
 
 
 async def examine_source(ask: Ask, source: PostgresSource, backend_pid: int) -> list[Finding]:

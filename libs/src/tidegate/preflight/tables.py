@@ -3,11 +3,18 @@
 Refused, or only told if `source.publication.without_identity` says `allow`.
 """
 
-from tidegate.config.source import PostgresSource, WithoutIdentity
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.config.values import WithoutIdentity
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, caution, refusal
 from tidegate.preflight.publications import OLDEST_SCHEMAS
 from tidegate.quoting import qualified
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource
 
 MAX_NAMED_TABLES = 20
 

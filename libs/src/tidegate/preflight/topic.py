@@ -3,10 +3,12 @@
 Invariant: only reads; a topic that is not there yet is none of a finding's business, the reader makes it.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -19,10 +21,12 @@ from aiokafka.errors import (
     for_code,
 )
 
-from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.errors import ConfigError
 from tidegate.kafka_client import TopicMetadata, client_options, largest_batch
 from tidegate.preflight.findings import Finding, caution, refusal, unknown
+
+if TYPE_CHECKING:
+    from tidegate.config.kafka import KafkaConfig, RawTopic
 
 PATH = "raw_topic"
 ASK_SECONDS = 15.0

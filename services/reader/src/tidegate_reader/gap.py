@@ -8,15 +8,17 @@
 Redis may have been restored, or emptied: a lane republishes its ack every 5 s, and one that starts does so at once.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import redis
 
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.names import lane_status_key
@@ -24,6 +26,9 @@ from tidegate.contracts.status import LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TransientError
 from tidegate_reader.acks import READ_SECONDS, read_now
 from tidegate_reader.resume import GAP_LOST, Plan
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 _REPUBLISHED_SECONDS = 15.0
 _SPOKEN_SECONDS = 10.0

@@ -5,15 +5,17 @@ Invariant: every failure ends here, is logged once with code and remedy, and sta
 /readyz before the process is gone.
 """
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tidegate.config.load import load_pipeline
-from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.apart import load_apart
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TidegateError, TransientError, classify
 from tidegate.observability import logs
@@ -24,6 +26,9 @@ from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.reporting import Reporter
 from tidegate_reader.surroundings import COMPONENTS, Surroundings
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -45,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
     logs.configure("reader")
     log = logs.get("reader")
     try:
-        config = load_pipeline(arguments.config, arguments.overrides, secrets=("source", "kafka", "redis"))
+        config = load_apart("reader", arguments.config, arguments.overrides, secrets=("source", "kafka", "redis"))
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
         return asyncio.run(_serve(config, log))
     except Exception as error:

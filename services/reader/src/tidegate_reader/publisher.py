@@ -6,21 +6,26 @@ Invariant: the first produce that fails, whose outcome is unknown, or that lands
 after it is ever reported as durable. The next epoch reads what became of it.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tidegate.config.kafka import Compression, KafkaConfig, RawTopic
+from tidegate.config.values import Compression
 from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.kafka_client import BATCH_OVERHEAD_BYTES, client_options, largest_batch
 from tidegate_reader.frames import SealedFrame
 from tidegate_reader.raw_topic import unavailable
+
+if TYPE_CHECKING:
+    from tidegate.config.kafka import KafkaConfig, RawTopic
 
 MAX_FRAMES_IN_FLIGHT = 64
 SEND_SECONDS = 30.0

@@ -3,18 +3,22 @@
 Invariant: one partition (total order), delete retention (never compacted), and room for our largest record batch.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
-from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.errors import ConfigError, Problem, TransientError
 from tidegate.kafka_client import TopicMetadata, client_options, largest_batch
+
+if TYPE_CHECKING:
+    from tidegate.config.kafka import KafkaConfig, RawTopic
 
 ADMIN_SECONDS = 30.0
 _FOUND_EVERY_SECONDS = 0.1

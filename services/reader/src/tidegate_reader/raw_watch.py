@@ -4,14 +4,15 @@ Invariant: a sink that retention overtakes is fed again while the source still k
 its next start decides. Nothing is decided here.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode
 from tidegate.errors import TransientError
@@ -22,6 +23,9 @@ from tidegate_reader.progress import Progress
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.resume import uncovered
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 Beginning = Callable[[], Awaitable[int | None]]
 

@@ -6,22 +6,26 @@ its name joins from there, and is LOST if what lies between is gone.
 Invariant: no audit record, no start; Redis has to take it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import audit_key
 from tidegate.errors import TransientError
 from tidegate.lsn import format_lsn
 from tidegate.observability import logs
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 WRITE_SECONDS = 5.0
 KEPT = 10_000

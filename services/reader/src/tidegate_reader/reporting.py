@@ -3,19 +3,24 @@
 Invariant: a report that fails changes nothing about delivery; it is tried again a second later.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
-from tidegate.config.redis import RedisConfig
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key, reader_status_key
 from tidegate.observability import logs
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.progress import Progress
+
+if TYPE_CHECKING:
+    from tidegate.config.redis import RedisConfig
 
 REPORT_SECONDS = 1.0
 WRITE_SECONDS = 1.0

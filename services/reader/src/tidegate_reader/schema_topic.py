@@ -5,15 +5,16 @@ Invariant: a shape is in this topic before the first frame that needs it is sent
 topic holds is never taken for a new one, and one that it does not hold is ignored (it stands above the tail).
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.names import schemas_topic
 from tidegate.contracts.shape import ShapeRecord, decode_shape_record
 from tidegate.errors import ConfigError, DecodeError
@@ -22,6 +23,9 @@ from tidegate.position import Position
 from tidegate_reader.publisher import epoch_over
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.shapes import NewShape, Shape, known_shape
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 READ_SECONDS = 30.0
 WRITE_SECONDS = 30.0

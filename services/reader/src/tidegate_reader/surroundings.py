@@ -1,14 +1,19 @@
 """What every part of one reader process shares; made by main, passed down."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tidegate.config.pipeline import PipelineConfig
 from tidegate.observability.health import Health
 from tidegate.observability.logs import Log
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.reporting import Reporter
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 COMPONENTS = ("reader", "source", "raw_topic", "acks", "wal")
 

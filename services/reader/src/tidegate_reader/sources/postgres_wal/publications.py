@@ -4,11 +4,13 @@ Invariant: a publication exists before its slot does, and one that vanished late
 written without it cannot be decoded with it.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tidegate.config.source import Limit, Publication
 from tidegate.config.tables import TablePattern
 from tidegate.errors import ConfigError
 from tidegate.observability import logs
@@ -16,6 +18,9 @@ from tidegate.preflight.publications import OLDEST_VIA_ROOT
 from tidegate.quoting import identifier, literal, qualified
 from tidegate_reader.sources.postgres_wal.failures import publication_missing
 from tidegate_reader.sources.postgres_wal.session import SideConnection
+
+if TYPE_CHECKING:
+    from tidegate.config.source import Limit, Publication
 
 Table = tuple[str, str]
 _MARK = "tidegate"

@@ -4,19 +4,23 @@ Invariant: what a value's text looks like never depends on the settings of role,
 them, as PostgreSQL's own receiver does.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from tidegate.config.source import PostgresSource
 from tidegate.errors import TidegateError, TransientError
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.process_identity import ProcessIdentity
 from tidegate_reader.sources.postgres_wal.failures import refused_command, refused_connection
+
+if TYPE_CHECKING:
+    from tidegate.config.source import PostgresSource
 
 QUERY_SECONDS = 15.0
 _PINS = {
@@ -49,7 +53,7 @@ class SideConnection:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def open(cls, source: PostgresSource, application: str) -> "SideConnection":
+    async def open(cls, source: PostgresSource, application: str) -> SideConnection:
         try:
             async with asyncio.timeout(QUERY_SECONDS):
                 connection = await psycopg.AsyncConnection.connect(

@@ -3,9 +3,11 @@
 Invariant: a slot is created only where the raw topic knows of none; a lost one is never created again silently.
 """
 
-import re
+from __future__ import annotations
 
-from tidegate.config.source import Slot
+import re
+from typing import TYPE_CHECKING
+
 from tidegate.errors import ConfigError, StreamError
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.preflight import slot as preflight_slot
@@ -15,6 +17,9 @@ from tidegate.quoting import identifier
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
+
+if TYPE_CHECKING:
+    from tidegate.config.source import Slot
 
 _NAME = re.compile(r"[a-z0-9_]{1,63}", re.ASCII)
 

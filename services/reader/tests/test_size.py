@@ -1,0 +1,11 @@
+"""What the reader's process is kept free of, because each of them costs megabytes for as long as it lives."""
+
+import subprocess
+import sys
+
+
+def test_the_validator_is_not_part_of_the_process() -> None:
+    program = "import sys, tidegate_reader.main; print(*{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert {"pydantic", "pydantic_core", "yaml"}.isdisjoint(done.stdout.split())
