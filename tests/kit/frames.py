@@ -14,7 +14,9 @@ from tidegate.contracts.frame import (
     encode_frame,
 )
 from tidegate.contracts.generation import Generation
+from tidegate.contracts.snapshot import SnapshotHead
 from tidegate.lsn import Lsn
+from tidegate.pgoutput.copy_text import copy_line
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Commit, Insert, Message, Relation, ReplicaIdentity
 from tidegate.position import BEGINNING, Position, before
@@ -103,8 +105,22 @@ class RawLog:
         opened = OpenTransaction(700, commit_lsn, COMMIT_TIME, 1)
         self._wal([Commit(commit_lsn, end_lsn, COMMIT_TIME)], commit_lsn, 1, changes=0, opened=opened)
 
-    def snapshot(self) -> bytes:
-        return self._append(FrameKind.SNAPSHOT, self.position, (), [b"rows"])
+    def snapshot(
+        self,
+        *rows: Sequence[bytes | None],
+        reading: int = 1,
+        first_row: int = 0,
+        low: Position | None = None,
+        low_offset: int = NO_OFFSET,
+        relation: Relation = ORDERS,
+    ) -> bytes:
+        """Rows of a table; with `low` and `low_offset` they are compared with a window."""
+        head = SnapshotHead(
+            bytes(16), relation.relation_id, reading, first_row, len(rows), COMMIT_TIME, low or BEGINNING, low_offset
+        )
+        body = head.encode() + b"".join(map(copy_line, rows))
+        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
+        return self._append(FrameKind.SNAPSHOT, self.position, schema, [body], messages=len(rows))
 
     def tick(self) -> bytes:
         return self._append(FrameKind.WAL, self.position, (), [], min_bytes=1536)

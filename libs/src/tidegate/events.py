@@ -20,6 +20,9 @@ _POSTGRES_EPOCH = datetime(2000, 1, 1)
 _LATEST_MS = 2**48 - 1
 _SEED = struct.Struct(">QQqI")
 
+SNAPSHOT_ORDINALS: Final = 2**40
+"""Where the ordinals of rows of a snapshot begin: behind every change of the transaction that they stand behind."""
+
 # The 62 free low bits are a Weyl sequence from a hashed start: an odd step modulo 2**62 meets no number twice, so two
 # events of one transaction never share an id, and two transactions only if their starts lie side by side by chance.
 # Adding and multiplying is also all that a compiled kernel has to do for a row.

@@ -265,17 +265,6 @@ def test_a_cursor_that_is_gone_is_not_guessed() -> None:
     assert notes(sink) == [1]
 
 
-def test_snapshot_frames_are_not_passed_over() -> None:
-    log, sink = RawLog(), MemorySink()
-    log.epoch()
-    log.snapshot()
-
-    with pytest.raises(StreamError) as raised:
-        feed(deliver(sink), log)
-
-    assert raised.value.code == "FRAME_UNSUPPORTED"
-
-
 def late_delivery(sink: MemorySink, *, acked: Ack | None, raw: RawTopicView = MADE_AGAIN) -> Delivery:
     return Delivery(
         "shop",

@@ -4,7 +4,7 @@
 
 | column | type | |
 | --- | --- | --- |
-| `op` | uint8 | the operation's letter: `c` `u` `d` `t` |
+| `op` | uint8 | the operation's letter: `c` `u` `d` `t`, in a snapshot `r` |
 | `id` | fixed_size_binary(16) | the event's id |
 | `commit_lsn` `ordinal` `lsn` | uint64 | position, and the change's own LSN |
 | `xid` | uint32 | |
@@ -25,15 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.columns import gather, layout
-from tidegate.columns.envelopes import EventSource, default_envelope
+from tidegate.columns.envelopes import LETTERS, EventSource, default_envelope
 from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
 from tidegate.columns.plans import PLANS_KEPT, Plans, Shape
-from tidegate.columns.record_batches import BatchLayout
+from tidegate.columns.record_batches import DATA, BatchLayout
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.contracts.frame import Frame
+from tidegate.events import SNAPSHOT_ORDINALS, Operation
 from tidegate.position import BEGINNING, Position
 
 _Tables: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -100,7 +101,10 @@ class FrameDecoder:
         self._words, self._scratch = np.empty(HASH_WORDS, np.uint64), np.empty(gather.SCRATCH_BYTES, np.uint8)
 
     def decode(self, frame: Frame, after: Position = BEGINNING) -> tuple[ChangeBatch, ...]:
-        """The change batches of a `wal` frame that is whole or re-joined, of what lies above `after`."""
+        """The change batches of a `wal` frame that is whole or re-joined, of what lies above `after`.
+
+        A snapshot frame comes as `frame_of_rows` makes it.
+        """
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, section.topics)
         relations = len(section.ids)
@@ -133,6 +137,8 @@ class FrameDecoder:
         gather.identify(
             changes.rows, rows, changes.transactions, self._system_id, self._words, self._scratch, places, message
         )
+        if changes.of_snapshot:
+            _mark_as_rows(message, places, kept)
         letters = tuple(self._rejected(changes, refused[:out].tolist())) if out else ()
         return ChangeBatch(shape, layout_, message, places, bits if unsent else None, letters)
 
@@ -149,6 +155,15 @@ class FrameDecoder:
             schema = pa.schema([*HEAD, *(pa.field(name, _TEXT) for name in names)])
             found = self._layouts[shape] = BatchLayout(schema)
         return found
+
+
+def _mark_as_rows(message: np.ndarray, places: np.ndarray, rows: int) -> None:
+    """Kernels take them for inserts of a transaction that is their name: they say where the frame stands instead."""
+    op, _, commit_lsn, ordinal, lsn = places[:5, DATA].tolist()
+    message.view(np.uint8)[op : op + rows] = ord(LETTERS[Operation.SNAPSHOT])
+    words = message.view(np.uint64)
+    words[commit_lsn // 8 : commit_lsn // 8 + rows] = words[lsn // 8 : lsn // 8 + rows]
+    words[ordinal // 8 : ordinal // 8 + rows] += np.uint64(SNAPSHOT_ORDINALS)
 
 
 @lru_cache(maxsize=256)

@@ -25,6 +25,10 @@ def _program(relation: Relation, operation: Operation, source: EventSource) -> I
     yield from (Slot.ROW, ',"old":', Slot.OLD, ',"unchanged":[', Slot.UNCHANGED, "]")
     if operation is Operation.TRUNCATE:
         yield from (',"options":{"cascade":', Slot.CASCADE, ',"restart_identity":', Slot.RESTART_IDENTITY, "}")
+    if operation is Operation.SNAPSHOT:
+        yield from (',"position":{"commit_lsn":"', Slot.LSN, '","ordinal":', Slot.ROW_ORDINAL)
+        yield from (',"lsn":"', Slot.LSN, '"},"transaction":null}}')
+        return
     yield from (',"position":{"commit_lsn":"', Slot.COMMIT_LSN, '","ordinal":', Slot.ORDINAL, ',"lsn":"', Slot.LSN)
     yield from ('"},"transaction":{"xid":', Slot.XID, ',"commit_time":"', Slot.COMMIT_TIME, '"}}}')
 

@@ -24,10 +24,12 @@ def _program(relation: Relation, operation: Operation, source: EventSource) -> I
         yield from ('"before":', Slot.OLD, ',"after":', Slot.ROW_MARKED, ",")
     yield f'"source":{{"version":{json_text(VERSION)},"connector":"postgresql","name":{json_text(source.pipeline)},'
     yield from _times()
-    yield f',"snapshot":"false","db":{json_text(source.database)},"sequence":"[\\"'
-    yield from (Slot.COMMIT_LSN_NUMBER, '\\",\\"', Slot.LSN_NUMBER, '\\"]",')
+    is_snapshot = operation is Operation.SNAPSHOT
+    yield f',"snapshot":"{str(is_snapshot).lower()}","db":{json_text(source.database)},"sequence":"[\\"'
+    yield from (Slot.LSN_NUMBER if is_snapshot else Slot.COMMIT_LSN_NUMBER, '\\",\\"', Slot.LSN_NUMBER, '\\"]",')
     yield f'"schema":{json_text(relation.schema)},"table":{json_text(relation.name)},"txId":'
-    yield from (Slot.XID, ',"lsn":', Slot.LSN_NUMBER, ',"xmin":null},"transaction":null,')
+    yield "null" if is_snapshot else Slot.XID
+    yield from (',"lsn":', Slot.LSN_NUMBER, ',"xmin":null},"transaction":null,')
     yield f'"op":"{LETTERS[operation]}",'
     yield from _times()
     yield "}"

@@ -14,9 +14,9 @@ from tidegate.columns.values import Form
 from tidegate.events import Operation
 from tidegate.pgoutput.messages import Relation
 
-LETTERS = {Operation.INSERT: "c", Operation.UPDATE: "u", Operation.DELETE: "d", Operation.TRUNCATE: "t"}
-ROW_OPERATIONS = tuple(LETTERS)
-"""In the order of their numbers in `layout`."""
+ROW_OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.TRUNCATE)
+"""In the order of their numbers in `layout`. A row of a snapshot is an insert to kernels (`snapshots.py`)."""
+LETTERS = dict(zip((*ROW_OPERATIONS, Operation.SNAPSHOT), "cudtr", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ def _default(relation: Relation, operation: Operation, source: EventSource) -> I
     if operation is Operation.TRUNCATE:
         yield from (',"options":{"cascade":', Slot.CASCADE, ',"restart_identity":', Slot.RESTART_IDENTITY, "}")
     yield f'}},"source":{{"pipeline":{json_text(source.pipeline)},"database":{json_text(source.database)},'
+    if operation is Operation.SNAPSHOT:
+        yield f'"system_id":"{source.system_id}","snapshot":true}},"position":{{"commit_lsn":"'
+        yield from (Slot.LSN, '","ordinal":', Slot.ROW_ORDINAL, ',"lsn":"', Slot.LSN, '"},"created_at":"')
+        yield from (Slot.COMMIT_TIME, '","transaction":null}')
+        return
     yield f'"system_id":"{source.system_id}","snapshot":false}},"position":{{"commit_lsn":"'
     yield from (Slot.COMMIT_LSN, '","ordinal":', Slot.ORDINAL, ',"lsn":"', Slot.LSN, '"},"created_at":"')
     yield from (Slot.COMMIT_TIME, '","transaction":{"xid":', Slot.XID, ',"commit_time":"', Slot.COMMIT_TIME)

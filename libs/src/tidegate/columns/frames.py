@@ -12,7 +12,7 @@ from tidegate.columns.kernels import scan
 from tidegate.columns.layout import Verdict
 from tidegate.columns.plans import Section
 from tidegate.columns.text import SLACK
-from tidegate.contracts.frame import Frame
+from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import DecodeError
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.wire import U32
@@ -28,6 +28,7 @@ class Changes:
     section: Section
     rows: np.ndarray
     transactions: np.ndarray
+    of_snapshot: bool = False
 
 
 def scan_frame(
@@ -56,7 +57,8 @@ def scan_frame(
         decode_message(frame.body[message : message + length])
     if verdict != Verdict.DONE:
         raise _error(frame.body, Verdict(verdict), at)
-    return Changes(body, section, rows[:kept], transactions[:begun])
+    of_snapshot = frame.header.kind is FrameKind.SNAPSHOT
+    return Changes(body, section, rows[:kept], transactions[:begun], of_snapshot)
 
 
 def _start(frame: Frame, after: Position, messages: bool) -> np.ndarray:

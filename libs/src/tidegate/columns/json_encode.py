@@ -26,8 +26,9 @@ from tidegate.columns.layout import Refusal
 from tidegate.columns.members import SHARED_BYTES
 from tidegate.columns.plans import Plans, Route
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
+from tidegate.columns.snapshots import snapshot_envelope, snapshot_route
 from tidegate.columns.text import SLACK
-from tidegate.contracts.frame import Frame
+from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import RecordError
 from tidegate.position import BEGINNING, Position
 
@@ -118,12 +119,17 @@ class FrameEncoder:
 
     def __init__(self, source: EventSource, route: Route, envelope: Envelope = default_envelope) -> None:
         self._system_id = np.uint64(source.system_id)
-        self._plans = Plans(source, route, envelope)
+        self._plans = self._wal_plans = Plans(source, route, envelope)
+        self._row_plans = Plans(source, snapshot_route(route), snapshot_envelope(envelope))
         self._shared = np.zeros(SHARED_BYTES, np.uint8)
         self._words = np.zeros(HASH_WORDS, np.uint64)
 
     def encode(self, frame: Frame, after: Position = BEGINNING) -> EncodedFrame:
-        """The events of a `wal` frame that is whole or re-joined, of what lies above `after` and has a route."""
+        """The events of a `wal` frame that is whole or re-joined, of what lies above `after` and has a route.
+
+        A snapshot frame comes as `frame_of_rows` makes it.
+        """
+        self._plans = self._row_plans if frame.header.kind is FrameKind.SNAPSHOT else self._wal_plans
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, section.topics)
         times = changes.transactions[-1:, layout.COMMIT_TIME].tolist()

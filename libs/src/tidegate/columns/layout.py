@@ -112,6 +112,8 @@ class Slot(IntEnum):
     COMMIT_NS = 16
     LSN_NUMBER = 17
     COMMIT_LSN_NUMBER = 18
+    ROW_ORDINAL = 19
+    """Of a row of a snapshot."""
 
 
 # An event: where its key and its value stand in the buffer, and the change it is of.

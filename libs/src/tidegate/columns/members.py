@@ -14,7 +14,7 @@ from tidegate.columns.memory import copy, field, put, put_word, row_of, set_fiel
 from tidegate.columns.text import put_decimal, put_lsn
 from tidegate.columns.tuples import KEY_ONLY, column_of
 from tidegate.columns.values import put_bool, put_null, put_number
-from tidegate.events import POSTGRES_EPOCH_UNIX_US
+from tidegate.events import POSTGRES_EPOCH_UNIX_US, SNAPSHOT_ORDINALS
 from tidegate.pgoutput.messages import CASCADE, RESTART_IDENTITY
 
 UNAVAILABLE = b'"__debezium_unavailable_value"'
@@ -29,6 +29,7 @@ _LSN, _COMMIT_TIME, _XID = int(Slot.LSN), int(Slot.COMMIT_TIME), int(Slot.XID)
 _ROW_MARKED, _COMMIT_MS, _COMMIT_US = int(Slot.ROW_MARKED), int(Slot.COMMIT_MS), int(Slot.COMMIT_US)
 _COMMIT_NS, _LSN_NUMBER = int(Slot.COMMIT_NS), int(Slot.LSN_NUMBER)
 _COMMIT_LSN_NUMBER = int(Slot.COMMIT_LSN_NUMBER)
+_ROW_ORDINAL, _SNAPSHOT_ORDINALS = int(Slot.ROW_ORDINAL), _U(SNAPSHOT_ORDINALS)
 _MARK = np.frombuffer(UNAVAILABLE, np.uint8)
 _OPEN, _CLOSE, _COMMA, _ZERO = (ord(mark) for mark in "{},0")
 
@@ -223,6 +224,8 @@ def _put_slot(
         return put_decimal(to, _U(field(transaction, layout.COMMIT_LSN)))
     if slot == _COMMIT_MS or slot == _COMMIT_US or slot == _COMMIT_NS:
         return _put_since_1970(to, slot, field(transaction, layout.COMMIT_TIME))
+    if slot == _ROW_ORDINAL:
+        return put_decimal(to, _SNAPSHOT_ORDINALS + _U(field(change, layout.ORDINAL)))
     if slot == _CASCADE:
         return put_bool(to, field(change, layout.OLD_KIND) & CASCADE != 0)
     if slot == _RESTART_IDENTITY:

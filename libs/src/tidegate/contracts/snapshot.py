@@ -62,14 +62,18 @@ class SnapshotHead:
             self.read_at,
         )
 
+    @property
+    def name(self) -> Lsn:
+        """What stands for these rows' reading where a transaction has its commit LSN."""
+        digest = hashlib.blake2b(_NAMED.pack(self.snapshot, self.relation_id, self.reading), digest_size=8).digest()
+        return Lsn(int.from_bytes(digest) >> 1)
+
     def ids(self, system_identifier: int) -> EventIds:
         """Of these rows, by their number within the reading: `ids(…).id(first_row + n)`.
 
         The formula is that of a transaction: xid 0, which no transaction has, its commit LSN a hash of the name.
         """
-        digest = hashlib.blake2b(_NAMED.pack(self.snapshot, self.relation_id, self.reading), digest_size=8).digest()
-        name = Lsn(int.from_bytes(digest) >> 1)
-        return EventIds(system_id=system_identifier, commit_lsn=name, xid=0, commit_time=self.read_at)
+        return EventIds(system_id=system_identifier, commit_lsn=self.name, xid=0, commit_time=self.read_at)
 
 
 class SnapshotRows(NamedTuple):

@@ -13,7 +13,7 @@ committed cursor's, so that reader and lane mean the same frames when the log is
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.clock import from_postgres, unix_microseconds
 from tidegate.config.sinks import SinkConfig
@@ -33,6 +33,7 @@ from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.place import Place, Standing
 from tidegate_processor.sinks.base import Sink
+from tidegate_processor.snapshots import ReadBack, Snapshots, no_log
 
 _EVENTS_PER_COMMIT = 10_000
 _BYTES_PER_COMMIT = 16 * 2**20
@@ -65,9 +66,10 @@ class Delivery:
         lineage: Callable[[], Lineage | None],
         config_epoch: str,
         incarnation: int,
+        read_back: ReadBack = no_log,
     ) -> None:
         """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation, `lineage` where the
-        reader works."""
+        reader works; `read_back` reads once more what lies before."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
@@ -82,6 +84,7 @@ class Delivery:
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
         _check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
+        self._snapshots = Snapshots(raw.id, read_back)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
@@ -187,15 +190,13 @@ class Delivery:
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._place.check_no_gap(header, taken.epoch)
         if header.kind is FrameKind.SNAPSHOT:
-            raise StreamError(
-                "the raw topic holds snapshot frames, which this version does not deliver",
-                code="FRAME_UNSUPPORTED",
-                remedy="Update the processor to at least the version of the reader.",
-            )
+            # They move no position: which of them are delivered is said by the cursor's offset alone.
+            self._write(replace(taken, frame=self._snapshots.rows(taken)), BEGINNING)
         if header.kind is FrameKind.WAL:
             if self._has.has_nothing:
                 self._has.position = skip_partial_transaction(frame) or BEGINNING
-            self._write(taken)
+            self._snapshots.remember(taken)
+            self._write(taken, self.position)
         self.counters.frames += 1
         self._has.position = max(self._has.position, header.last)
         self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
@@ -238,9 +239,9 @@ class Delivery:
             "again: accept that by giving the sink a new name, or restore the group's offset.",
         )
 
-    def _write(self, taken: Taken) -> None:
+    def _write(self, taken: Taken, after: Position) -> None:
         header = taken.frame.header
-        receipt = self._sink.write(taken.frame, self.position)
+        receipt = self._sink.write(taken.frame, after)
         reach(Failpoint.LANE_WRITTEN)
         if receipt.rejected:
             address = FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq)
@@ -263,7 +264,7 @@ class Delivery:
         self._uncommitted_events += receipt.events + len(receipt.rejected)
         self._uncommitted_bytes += receipt.bytes
         self._uncommitted_partitions = receipt.partitions
-        if receipt.newest_commit_time is not None:
+        if receipt.newest_commit_time is not None and header.kind is FrameKind.WAL:
             self.counters.last_commit_time = from_postgres(receipt.newest_commit_time)
             self._uncommitted_commit_times.append(self.counters.last_commit_time)
 

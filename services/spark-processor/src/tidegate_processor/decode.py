@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tidegate.contracts.frame import Frame, SchemaRole
+from tidegate.contracts.frame import Frame, FrameKind, SchemaRole
 from tidegate.errors import DecodeError
 from tidegate.events import Operation
 from tidegate.lsn import Lsn
@@ -40,6 +40,8 @@ class Change:
     ordinal: int
     lsn: Lsn
     raw: bytes
+    of_snapshot: bool = False
+    """A row that was there before: an insert that says so, of a transaction that stands for its name."""
 
     @property
     def position(self) -> Position:
@@ -47,15 +49,15 @@ class Change:
 
     @property
     def operation(self) -> Operation:
-        return OPERATIONS[type(self.message)]
+        return Operation.SNAPSHOT if self.of_snapshot else OPERATIONS[type(self.message)]
 
 
 def decode_changes(frame: Frame, after: Position) -> Iterator[Change]:
     """The changes above `after`: what lies at or below it was delivered before."""
-    shapes = _shapes(frame)
+    shapes, of_snapshot = _shapes(frame), frame.header.kind is FrameKind.SNAPSHOT
     for message, transaction, ordinal, lsn, raw in placed_changes(frame):
         if (transaction.commit_lsn, ordinal) > after:
-            yield Change(message, _shapes_of(message, shapes), transaction, ordinal, lsn, raw)
+            yield Change(message, _shapes_of(message, shapes), transaction, ordinal, lsn, raw, of_snapshot)
 
 
 def skip_partial_transaction(frame: Frame) -> Position | None:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import redis
@@ -29,6 +30,7 @@ from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
 from tidegate_processor.kafka_clients import look_at
+from tidegate_processor.read_back import read_back
 from tidegate_processor.sinks.registry import make_sink
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ class Stage:
                 lineage=self._link.lineage,
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
+                read_back=partial(read_back, settings.config),
             )
             self._state = State.RUNNING
             self._log.info("lane_opened", position=self._delivery.position, incarnation=settings.incarnation)

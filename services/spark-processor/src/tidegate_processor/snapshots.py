@@ -1,0 +1,108 @@
+"""Snapshot frames to rows that still count, each compared with the changes of its window.
+
+| the window of a row's frame                 | comes from                                                       |
+| ------------------------------------------- | ---------------------------------------------------------------- |
+| none: its rows precede every change         | -                                                                |
+| begins where this lane has read             | the last frames, which are remembered                            |
+| begins before that, or is longer            | the raw topic, read once more and judged as the first time       |
+| begins before the raw topic does            | an error: nobody can tell any more                               |
+
+Invariant: the rows that count are the same on every replay, wherever the lane has begun: windows hold what the log says
+between two of its places, and nothing that this lane happens to know.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tidegate.contracts.frame import Frame, FrameKind
+from tidegate.contracts.snapshot import SnapshotHead, decode_snapshot
+from tidegate.errors import StreamError
+from tidegate.position import Position
+from tidegate_processor.ingest import Ingest, Taken
+
+if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
+    from tidegate.columns.windows import Window
+
+_REMEMBERED_BYTES = 16 * 2**20
+# Readings of one table go on side by side, each with its window.
+_MOST_WINDOWS = 8
+
+Record = tuple[int, bytes | None]
+ReadBack = Callable[[int, int], Iterable[Record]]
+"""The records of the raw topic from one offset on, up to another; a StreamError if it does not hold the first."""
+
+_Key = tuple[int, Position, int]
+
+
+def no_log(start: int, stop: int) -> Iterable[Record]:
+    raise StreamError(
+        f"the raw topic can't be read from offset {start} to {stop} here",
+        code="SNAPSHOT_WINDOW_TRIMMED",
+        remedy="Give the sink a new name, so that it begins behind this snapshot, and take a new one of the table.",
+    )
+
+
+class Snapshots:
+    """Of one lane: fed with every frame that it takes, in order."""
+
+    def __init__(self, topic_id: str, read_back: ReadBack) -> None:
+        self._topic_id, self._read_back = topic_id, read_back
+        self._remembered: deque[tuple[int, Frame]] = deque()
+        self._bytes = 0
+        self._remembers_from: int | None = None
+        self._windows: OrderedDict[_Key, tuple[Window, int]] = OrderedDict()
+        """Each with the offset up to which it has been told."""
+
+    def remember(self, taken: Taken) -> None:
+        """A `wal` frame: it may be in the window of rows that come later."""
+        if self._remembers_from is None:
+            self._remembers_from = taken.offset
+        if not taken.frame.header.changes:
+            return
+        self._remembered.append((taken.offset, taken.frame))
+        self._bytes += len(taken.frame.body)
+        while self._bytes > _REMEMBERED_BYTES:
+            offset, frame = self._remembered.popleft()
+            self._bytes -= len(frame.body)
+            self._remembers_from = offset + 1
+
+    def rows(self, taken: Taken) -> Frame:
+        """The rows of a snapshot frame as a sink takes them."""
+        from tidegate.columns.snapshots import frame_of_rows
+
+        head, text = decode_snapshot(taken.frame.body)
+        rows = frame_of_rows(taken.frame, head, text)
+        if not head.has_window or not head.rows:
+            return rows
+        judgement = self._window(head, taken.offset).judge(rows, text)
+        if judgement.text is text and not judgement.left_out.any():
+            return rows
+        return frame_of_rows(taken.frame, head, judgement.text, judgement.left_out)
+
+    def _window(self, head: SnapshotHead, offset: int) -> "Window":
+        """Of the frame at this offset, told of all that lies in it."""
+        from tidegate.columns.windows import Window
+
+        key = head.relation_id, head.low, head.low_offset
+        if key not in self._windows:
+            self._windows[key] = Window(head.relation_id, head.low), head.low_offset
+        window, told = self._windows.pop(key)
+        for frame in self._between(told, offset):
+            window.note(frame)
+        self._windows[key] = window, offset
+        if len(self._windows) > _MOST_WINDOWS:
+            self._windows.popitem(last=False)
+        return window
+
+    def _between(self, start: int, stop: int) -> Iterator[Frame]:
+        if self._remembers_from is not None and self._remembers_from <= start:
+            return (frame for offset, frame in self._remembered if start <= offset < stop)
+        return self._read_again(start, stop)
+
+    def _read_again(self, start: int, stop: int) -> Iterator[Frame]:
+        ingest = Ingest(None, self._topic_id, lambda: self._topic_id)
+        for offset, value in self._read_back(start, stop):
+            for taken in ingest.feed(offset, value):
+                if taken.frame.header.kind is FrameKind.WAL:
+                    yield taken.frame
