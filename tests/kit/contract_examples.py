@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
+from kit.replay_examples import replay_examples
 from kit.snapshot_examples import DOCUMENTS
 
 from tidegate.contracts.ack import Ack, decode_ack
@@ -192,13 +193,12 @@ def examples() -> dict[str, Example]:
     for name, (head, schema, body, least) in frames().items():
         encoded = encode_frame(head, schema, (body,), min_bytes=least)
         found[f"frame-v1-{name}.bin"] = Example(Frame(head, schema, body), encoded, decode_frame)
-    found |= {name: Example(*parts) for name, parts in DOCUMENTS.items()}
+    told = DOCUMENTS | replay_examples(DEAD_LETTER, RESOLUTION)
+    found |= {name: Example(*parts) for name, parts in told.items()}
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
-        "cursor-rewound.json": Example(
-            REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))
-        ),
+        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("utf-8"))),
         "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
         "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
         "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),
@@ -213,7 +213,7 @@ def examples() -> dict[str, Example]:
     }
 
 
-LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",))
+LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",), OPTIONS)
 ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED)
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000

@@ -46,6 +46,12 @@ class DeadLetter:
     payload: bytes
     schema: tuple[bytes, ...]
     attempts: int = 1
+    xid: int | None = None
+    """With `commit_time` and `lsn`, what an event says of its transaction: a change delivered later is the same event.
+    None: it stands in none."""
+    commit_time: int | None = None
+    """PostgreSQL's microseconds."""
+    lsn: int | None = None
 
     def encode(self) -> bytes:
         document = asdict(self) | {
@@ -54,6 +60,9 @@ class DeadLetter:
             "payload": base64.b64encode(self.payload).decode(),
             "schema": [base64.b64encode(message).decode() for message in self.schema],
         }
+        for name in ("xid", "commit_time", "lsn"):
+            if document[name] is None:
+                del document[name]
         return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 

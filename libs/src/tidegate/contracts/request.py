@@ -4,7 +4,8 @@ Only the lane itself moves its cursor or delivers again: it alone knows what it 
 A request names what it is about; the lane refuses what its own position forbids.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from tidegate.contracts.ack import decode_position, encode_position
@@ -23,7 +24,8 @@ class Asked(StrEnum):
     """Read on behind `position`, from `offset` or from what was written at `since` on, or, where none of them is given,
     from the beginning of what there is; with a new incarnation. The ack stays where it is."""
     REPLAY = "replay"
-    """Deliver these dead letters again, unless something newer of the same key has been delivered."""
+    """Deliver dead letters `ids` again, unless something newer of the same key has been delivered. They are this lane's
+    own, or those of `of_lane`, and stand in their topic at or behind the offset `letters_from`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,18 @@ class LaneRequest:
     ids: tuple[str, ...] = ()
     """Dead letters of a replay."""
     is_forced: bool = False
-    """Of a replay: deliver also where something newer has been."""
+    """Of a replay: deliver also where something newer has been, or where that cannot be told."""
     is_dry_run: bool = False
+    """Of a replay: only say what would become of each."""
+    of_lane: str = ""
+    letters_from: int = 0
 
     def encode(self) -> bytes:
-        given = {name: value for name, value in (("offset", self.offset), ("since", self.since)) if value is not None}
+        given: dict[str, object] = {
+            name: value for name, value in (("offset", self.offset), ("since", self.since)) if value is not None
+        }
+        if self.asked is Asked.REPLAY:
+            given |= {"of_lane": self.of_lane, "letters_from": self.letters_from}
         return seal(
             {
                 **given,
@@ -91,6 +100,31 @@ class Result(StrEnum):
     REFUSED = "refused"
 
 
+class Fate(StrEnum):
+    """What became of a dead letter that was to be delivered again, or, in a dry run, what would."""
+
+    DELIVERED = "delivered"
+    DELIVERABLE = "deliverable"
+    """Of a dry run."""
+    NEWER = "newer"
+    """Something newer of its key has been delivered. Forced, it is delivered."""
+    UNPROVEN = "unproven"
+    """The raw topic does not reach back to it, so nobody knows what is newer. Forced, it is delivered."""
+    AHEAD = "ahead"
+    """The lane has been rewound to before it, and comes by it again."""
+    RESOLVED = "resolved"
+    """Given up, or delivered before."""
+    UNKNOWN = "unknown"
+    """No such dead letter of this lane stands in the topic."""
+    UNABLE = "unable"
+    """It does not hold what is needed to deliver it alone: of another generation, a truncate of several tables, or too
+    large to be kept whole."""
+    NOT_TAKEN = "not_taken"
+    """The sink takes nothing of that kind any more."""
+    REJECTED = "rejected"
+    """It failed again, and is open still."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
     """What became of a request. Written by the lane's driver together with taking the request away."""
@@ -103,15 +137,33 @@ class LaneOutcome:
     """Of a refusal."""
     message: str = ""
     remedy: str = ""
+    fates: dict[str, object] = field(default_factory=dict)
+    """Of a replay: the ids of each fate."""
 
     def encode(self) -> bytes:
-        return seal(asdict(self))
+        return seal({name: value for name, value in asdict(self).items() if name != "fates" or value})
+
+    def letters(self) -> dict[Fate, tuple[str, ...]]:
+        return {Fate(fate): tuple(ids) for fate, ids in self.fates.items() if isinstance(ids, list)}
+
+
+def by_fate(fates: Mapping[str, Fate], order: Iterable[str]) -> dict[str, object]:
+    """As an outcome holds them."""
+    told: dict[str, list[str]] = {}
+    for identity in order:
+        told.setdefault(fates[identity].value, []).append(identity)
+    return dict(told)
 
 
 def decode_outcome(value: bytes) -> LaneOutcome:
     document = unseal(value)
     try:
-        return build(LaneOutcome, document | {"result": Result(str(document["result"]))})
+        outcome = build(LaneOutcome, document | {"result": Result(str(document["result"]))})
+        if not all(_are_texts(ids) for ids in outcome.letters().values()) or len(outcome.letters()) < len(
+            outcome.fates
+        ):
+            raise ValueError("not ids")
+        return outcome
     except (KeyError, ValueError):
         raise DecodeError("this is not a lane's outcome", code="LANE_OUTCOME_MALFORMED") from None
 
@@ -134,3 +186,7 @@ def decode_pause(value: bytes) -> LanePause:
         return build(LanePause, document)
     except ValueError:
         raise DecodeError("this does not say whether a lane is paused", code="LANE_PAUSE_MALFORMED") from None
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in values)

@@ -1,7 +1,7 @@
 """What has become of dead letters: a record in their own topic, so that every index of it comes to the same.
 
-A dead letter is open until a resolution behind it names its id; the same failure found again behind the resolution is
-open again. A resolution holds ids and no row data.
+A dead letter is open until a resolution behind it that closes names its id; the same failure found again behind that
+is open again. A resolution holds ids and no row data.
 """
 
 import json
@@ -21,6 +21,8 @@ class Outcome(StrEnum):
     """A person has given it up."""
     REPLAYED = "replayed"
     """Its lane has delivered it after all."""
+    COPIED = "copied"
+    """Another lane has delivered it to its own sink; it stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,20 @@ class Resolution:
     """The name of the token, or the lane."""
     time: int
     """Unix microseconds."""
+    request: str = ""
+    """The replay that it belongs to: a lane that was cut off behind its commit knows its own work by it."""
+    lane: str = ""
+    """Which lane has delivered."""
+
+    @property
+    def closes(self) -> bool:
+        return self.outcome is not Outcome.COPIED
 
     def encode(self) -> bytes:
         document = asdict(self) | {"resolution": VERSION}
+        for name in ("request", "lane"):
+            if not document[name]:
+                del document[name]
         return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 

@@ -35,4 +35,7 @@ def dead_letter(
         time=now,
         payload=rejected.raw,
         schema=rejected.shape.source,
+        xid=rejected.transaction.xid,
+        commit_time=rejected.transaction.commit_time,
+        lsn=rejected.lsn,
     )
