@@ -28,8 +28,8 @@ from tidegate.pgoutput.messages import (
 )
 from tidegate.pgoutput.wire import Keepalive, XLogData, encode_envelope
 from tidegate.position import BEGINNING, Position
-from tidegate_reader.framer import TICK_BYTES, Framer
-from tidegate_reader.frames import EpochStamp, SealedFrame
+from tidegate_reader.framer import Framer
+from tidegate_reader.frames import TICK_BYTES, EpochStamp, SealedFrame
 
 GENERATION = Generation(7, 1, "shop", "slot", b"n" * 16)
 LIMIT = 5000
@@ -248,7 +248,7 @@ def test_a_keepalive_inside_a_transaction_moves_nothing() -> None:
     subject.feed([envelope(Begin(Lsn(1000), 5, 1)), keepalive], 0.0)
     assert [each.safe_lsn for each in subject.empty_link(9.0)] == [0]
     assert subject.empty_link(99.0) == []
-    assert subject.reply_requests == 1
+    assert subject.keepalives.reply_requests == 1
     assert subject.received_lsn == 990_000
 
 

@@ -18,14 +18,14 @@ always stands for it.
 """
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction, SchemaRole
-from tidegate.contracts.mark import Mark, MarkKind
+from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction
+from tidegate.contracts.mark import MarkKind
 from tidegate.lsn import Lsn
 from tidegate.position import Position
-from tidegate_reader.frames import EpochStamp, Piece, SealedFrame, Sealer, Span
+from tidegate_reader.frames import TICK_BYTES, EpochStamp, Piece, SealedFrame, Sealer, Span
 from tidegate_reader.history import HistoryCheck
 from tidegate_reader.keepalives import Keepalives
 from tidegate_reader.shapes import Shape, ShapeBook, section
@@ -40,10 +40,6 @@ _ROWS = frozenset(b"IUD")
 _TRUNCATE_HEAD = struct.Struct(">xIB")
 # Header, two names of up to 63 bytes and checksum: so `max_frame_bytes` holds for the whole frame.
 _FRAME_OVERHEAD = 384
-_LEAST_PART = 4096
-
-TICK_BYTES = 1536
-"""A little longer than the processor's socket buffer (1024), so that it pushes the frame before it through."""
 
 
 class Framer:
@@ -64,24 +60,35 @@ class Framer:
         self.received_lsn = safe_lsn
         self.dropped_messages = 0
         """Non-transactional messages: they have no commit position."""
+        self.recent: deque[tuple[Lsn, int]] = deque(maxlen=4096)
+        """Commit LSN and xid of the last transactions."""
         self._linger = linger_seconds
-        self._sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
+        self.sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
         self.shapes = ShapeBook(known or {})
         self._transaction = TransactionTracker(skip_to, history)
         self._base, self._last_ordinal = position, -1
         self._safe_lsn = safe_lsn
-        self._keepalives = Keepalives(safe_lsn)
-        self._room = max_frame_bytes - _FRAME_OVERHEAD
+        self.keepalives = Keepalives(safe_lsn)
+        self.room = max_frame_bytes - _FRAME_OVERHEAD
         self._pending: list[Piece] = []
         self._start_frame()
 
     @property
-    def reply_requests(self) -> int:
-        return self._keepalives.reply_requests
-
-    @property
     def position(self) -> Position:
         return self._base if self._last_ordinal < 0 else Position(self._transaction.commit_lsn, self._last_ordinal)
+
+    @property
+    def passed_lsn(self) -> Lsn:
+        """Every transaction that ends at or below it has been fed."""
+        return max(self._safe_lsn, self.keepalives.lsn)
+
+    def pause(self, now: float) -> Span | None:
+        """Where a frame from elsewhere may stand, the open one closed; nowhere inside a transaction."""
+        if self._transaction.is_open:
+            return None
+        if self._body:
+            self._close(now)
+        return Span(self.position, self.position, self._safe_lsn, None)
 
     def feed(self, batch: Iterable[Piece], now: float) -> list[SealedFrame]:
         """What one look at the socket brought."""
@@ -89,7 +96,7 @@ class Framer:
         for data in batch:
             length = len(data)
             if length < _SHORTEST_DATA or data[0] != 0x77:
-                heard = self._keepalives.hear(data, in_transaction=transaction.is_open)
+                heard = self.keepalives.hear(data, in_transaction=transaction.is_open)
                 self.received_lsn = max(self.received_lsn, heard)
                 continue
             start, tag, relation_id = _PEEK(data)
@@ -102,7 +109,7 @@ class Framer:
             else:
                 transaction.ordinal += 1
             size = length - ENVELOPE_BYTES
-            if relation_id not in self._relations or self._pending or self._size + size + BODY_ENTRY.size > self._room:
+            if relation_id not in self._relations or self._pending or self._size + size + BODY_ENTRY.size > self.room:
                 self._add_change(start, data[ENVELOPE_BYTES:], (relation_id,), now)
                 continue
             # The fast way, taken by nearly every change: 2.3 CPU-s per million changes hang on it.
@@ -111,32 +118,32 @@ class Framer:
             self._size += size + BODY_ENTRY.size
             self._changes += 1
             self._last_ordinal = transaction.ordinal - 1
-        return self._sealer.take()
+        return self.sealer.take()
 
     def empty_link(self, now: float) -> list[SealedFrame]:
         """Nothing more to read: close if the time has come."""
-        if now >= self._sealer.at + self._linger:
+        if now >= self.sealer.at + self._linger:
             if self._body:
                 self._close(now)
-            if self._keepalive_is_news and now >= self._keepalives.due_at:
+            if self._keepalive_is_news and now >= self.keepalives.due_at:
                 self._keepalive_frame(now)
-            if self._sealer.tick_owed:
-                self._tick(now)
-        return self._sealer.take()
+            if self.sealer.tick_owed:
+                self._empty_frame(now, min_bytes=TICK_BYTES)
+        return self.sealer.take()
 
     def deadline(self) -> float | None:
         """When `empty_link` will have something to do."""
-        if self._body or self._sealer.tick_owed:
-            return self._sealer.at + self._linger
-        return self._keepalives.due_at if self._keepalive_is_news else None
+        if self._body or self.sealer.tick_owed:
+            return self.sealer.at + self._linger
+        return self.keepalives.due_at if self._keepalive_is_news else None
 
     def finish(self, now: float) -> list[SealedFrame]:
         """What is left at the end of the run."""
         if self._body:
             self._close(now)
-        if self._sealer.tick_owed:
-            self._tick(now)
-        return self._sealer.take()
+        if self.sealer.tick_owed:
+            self._empty_frame(now, min_bytes=TICK_BYTES)
+        return self.sealer.take()
 
     def _other(self, tag: int, start: int, message: bytes, now: float) -> None:
         try:
@@ -161,6 +168,7 @@ class Framer:
 
     def _on_begin(self, start: int, message: bytes) -> None:
         self._transaction.begin(message)
+        self.recent.append((self._transaction.commit_lsn, self._transaction.xid))
         self._wait_for_change(start, message)
 
     def _wait_for_change(self, start: int, message: bytes) -> None:
@@ -219,7 +227,7 @@ class Framer:
         needed = relation_ids or ()
         pieces = [*self._pending, BODY_ENTRY.pack(len(message), start), message]
         size = sum(map(len, pieces))
-        if self._body and self._size + size + self.shapes.size_of(set(needed) - set(self._relations)) > self._room:
+        if self._body and self._size + size + self.shapes.size_of(set(needed) - set(self._relations)) > self.room:
             self._close(now)
         if not self._body:
             self._first, self._opened = position, self._opened_before(position)
@@ -230,7 +238,7 @@ class Framer:
         self._pending = []
         self._changes += relation_ids is not None
         self._others += len(pieces) // 2 - (relation_ids is not None)
-        if not self._body and self._size + size > self._room:
+        if not self._body and self._size + size > self.room:
             self._close_in_parts(b"".join(pieces), position, now)
             return
         self._body += pieces
@@ -244,28 +252,20 @@ class Framer:
         return OpenTransaction(transaction.xid, transaction.commit_lsn, transaction.commit_time, position.ordinal)
 
     def _close(self, now: float) -> None:
-        self._sealer.seal(FrameKind.WAL, now, self._span(), schema=section(self._relations.values()), body=self._body)
+        self.sealer.seal(FrameKind.WAL, now, self._span(), schema=section(self._relations.values()), body=self._body)
         self._start_frame()
 
     def _close_in_parts(self, body: bytes, position: Position, now: float) -> None:
-        """One message larger than a frame: numbered pieces of one body. Only the last one moves the position."""
+        """One message larger than a frame. Only the last part moves the position."""
         schema = section(self._relations.values())
-        piece = max(_LEAST_PART, self._room - sum(len(entry.message) for entry in schema))
-        parts = -(-len(body) // piece)
-        view, span = memoryview(body), self._span()
-        for part in range(1, parts + 1):
-            last = position if part == parts else span.last
-            chunk = view[(part - 1) * piece : part * piece]
-            numbered = replace(span, last=last, part=part, parts=parts)
-            self._sealer.seal(FrameKind.WAL, now, numbered, schema=schema, body=(chunk,))
+        self.sealer.seal_in_parts(FrameKind.WAL, now, self._span(), position, schema, body, self.room)
         self._start_frame()
 
     def _schema_change(self, previous: Shape, current: Shape, now: float) -> None:
-        details = {"schema": current.schema, "table": current.table, "relation_id": current.relation_id}
-        schema = (*previous.entries(SchemaRole.PREVIOUS), *current.entries(SchemaRole.CURRENT))
-        body = Mark(MarkKind.SCHEMA_CHANGE, details).encode()
         span = Span(self._next_position(), self.position, self._safe_lsn, self._opened_now())
-        self._sealer.seal(FrameKind.MARK, now, span, schema=schema, body=(body,))
+        self.sealer.seal(
+            FrameKind.MARK, now, span, schema=previous.before(current), body=(current.mark(MarkKind.SCHEMA_CHANGE),)
+        )
 
     def _next_position(self) -> Position:
         transaction = self._transaction
@@ -273,20 +273,16 @@ class Framer:
 
     @property
     def _keepalive_is_news(self) -> bool:
-        return self._keepalives.lsn > self._sealer.safe_lsn and not self._transaction.is_open
+        return self.keepalives.lsn > self.sealer.safe_lsn and not self._transaction.is_open
 
     def _keepalive_frame(self, now: float) -> None:
-        self._safe_lsn = max(self._safe_lsn, self._keepalives.lsn)
-        self._keepalives.framed_at = now
+        self._safe_lsn = max(self._safe_lsn, self.keepalives.lsn)
+        self.keepalives.framed_at = now
         self._empty_frame(now)
-
-    def _tick(self, now: float) -> None:
-        self._empty_frame(now, min_bytes=TICK_BYTES)
-        self._sealer.tick_owed = False
 
     def _empty_frame(self, now: float, *, min_bytes: int = 0) -> None:
         span = Span(self.position, self.position, self._safe_lsn, self._opened_now())
-        self._sealer.seal(FrameKind.WAL, now, span, min_bytes=min_bytes)
+        self.sealer.seal(FrameKind.WAL, now, span, min_bytes=min_bytes)
 
     def _opened_now(self) -> OpenTransaction | None:
         return None if self._pending else self._transaction.open_transaction()

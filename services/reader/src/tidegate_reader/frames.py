@@ -1,7 +1,7 @@
 """What the framer hands to the publisher, and who stamps and numbers it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.contracts.frame import FrameHeader, FrameKind, OpenTransaction, SchemaEntry, encode_frame
 from tidegate.contracts.generation import Generation
@@ -9,6 +9,9 @@ from tidegate.lsn import Lsn
 from tidegate.position import Position
 
 Piece = bytes | memoryview
+_LEAST_PART = 4096
+TICK_BYTES = 1536
+"""A little longer than the processor's socket buffer (1024), so that it pushes the frame before it through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,24 @@ class Sealer:
         data = encode_frame(header, schema, (b"".join(body),), min_bytes=min_bytes)
         self._sealed.append(SealedFrame(data, header.seq, span.last, span.safe_lsn, span.changes))
         self._next_seq += 1
-        self.safe_lsn, self.at, self.tick_owed = span.safe_lsn, now, True
+        self.safe_lsn, self.at, self.tick_owed = span.safe_lsn, now, min_bytes == 0
+
+    def seal_in_parts(
+        self,
+        kind: FrameKind,
+        now: float,
+        span: Span,
+        last: Position,
+        schema: tuple[SchemaEntry, ...],
+        body: bytes,
+        room: int,
+    ) -> None:
+        """What is larger than a frame, in numbered pieces of one body. Only the final one stands at `last`."""
+        piece = max(_LEAST_PART, room - sum(len(entry.message) for entry in schema))
+        parts, view = -(-len(body) // piece), memoryview(body)
+        for part in range(1, parts + 1):
+            numbered = replace(span, last=last if part == parts else span.last, part=part, parts=parts)
+            self.seal(kind, now, numbered, schema=schema, body=(view[(part - 1) * piece : part * piece],))
 
     def take(self) -> list[SealedFrame]:
         sealed, self._sealed = self._sealed, []

@@ -15,6 +15,7 @@ from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher
 from tidegate_reader.schema_topic import SchemaTopic
+from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _LONGEST_WAIT_SECONDS = 5.0
@@ -32,15 +33,17 @@ class Intake:
         metrics: ReaderMetrics,
         progress: Progress,
         schemas: SchemaTopic | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
         self._stream, self._framer, self._publisher = stream, framer, publisher
         self._feedback, self._metrics, self._progress = feedback, metrics, progress
-        self._schemas = schemas
+        self._schemas, self._outlet = schemas, outlet
         self._listening_since = time.monotonic()
         self._replies = self._dropped = self._turns = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then everything read is in the raw topic."""
+        self._listening_since = time.monotonic()
         while not stop.is_set():
             await self._turn()
         await self._publish(self._framer.finish(time.monotonic()))
@@ -54,6 +57,8 @@ class Intake:
             self._note(batch)
         else:
             frames = self._framer.empty_link(now)
+        if self._outlet is not None:
+            frames += self._outlet.take(self._framer, now)
         self._turns += 1
         if frames:
             reach(Failpoint.READER_RECEIVED)
@@ -88,8 +93,8 @@ class Intake:
         self._metrics.received.add(len(batch))
         self._metrics.received_bytes.add(sum(map(len, batch)))
         self._progress.received_lsn = self._framer.received_lsn
-        if self._framer.reply_requests != self._replies:
-            self._replies = self._framer.reply_requests
+        if self._framer.keepalives.reply_requests != self._replies:
+            self._replies = self._framer.keepalives.reply_requests
             self._feedback.reply_requested()
         if self._framer.dropped_messages != self._dropped:
             self._metrics.dropped.add(self._framer.dropped_messages - self._dropped)

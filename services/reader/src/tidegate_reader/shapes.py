@@ -3,10 +3,13 @@
 Invariant: an entry is what the server sent, so a schema version computed from a frame is the stream's own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.contracts.frame import SchemaEntry, SchemaRole
+from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.shape import ShapeForm, ShapeRecord
 from tidegate.errors import StreamError
 from tidegate.pgoutput.decode import decode_message
@@ -38,6 +41,14 @@ class Shape:
 
     def entries(self, role: SchemaRole) -> list[SchemaEntry]:
         return [SchemaEntry(role, message) for message in (*self.types, self.relation)]
+
+    def before(self, current: Shape) -> tuple[SchemaEntry, ...]:
+        """Schema section of the mark that stands between the two."""
+        return (*self.entries(SchemaRole.PREVIOUS), *current.entries(SchemaRole.CURRENT))
+
+    def mark(self, kind: MarkKind, **more: object) -> bytes:
+        named: dict[str, object] = {"schema": self.schema, "table": self.table, "relation_id": self.relation_id}
+        return Mark(kind, named | more).encode()
 
 
 @dataclass(frozen=True, slots=True)
