@@ -2,24 +2,17 @@
 
 import json
 
-from confluent_kafka import Consumer
-
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import StartFrom
-from tidegate.contracts import names
-from tidegate_processor.kafka_clients import client, librdkafka_settings, look_at, read_cursor
+from tidegate_processor.kafka_clients import look_at
+from tidegate_processor.sinks.registry import cursor_of
 
 
 def starting_offsets(config: PipelineConfig, sink: str) -> str:
     """A hint, so that it need not read the log from its beginning; the stage goes by the cursor
     it reads after fencing. A lane that begins now has begun when its first cursor is committed."""
-    settings = librdkafka_settings(config.kafka)
-    topic, group = config.raw_topic.name, names.lane_group(config.pipeline, sink)
-    consumer = client(Consumer, settings | {"group.id": group, "enable.auto.commit": False})
-    try:
-        cursor = read_cursor(consumer, topic)
-    finally:
-        consumer.close()
+    topic = config.raw_topic.name
+    cursor = cursor_of(config, config.sink(sink))
     if cursor is not None:
         raw = look_at(config.kafka, topic)
         there = cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end

@@ -2,7 +2,7 @@
 
 `open` fences first, then reads: whoever held the sink before can't write any more, and only then is the committed
 cursor believed. What `commit` returned for is durable, all of it together with its cursor or none. `close` may be
-called twice and drops what was written but not committed.
+called twice and drops what was written but not committed. What a sink can't promise, its capabilities say.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,10 @@ class Capabilities:
     """Events and cursor are committed together, so that a replay has no effect."""
     deletes: bool
     truncates: bool
+    keyed: bool = False
+    """It keeps rows by their key, and not events."""
+    fences: bool = True
+    """Whoever opens it later keeps those before from committing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,61 @@
-"""Every sink by its name in the configuration. A new sink is one line here."""
+"""Every sink by its name in the configuration. A new sink is one entry of `_KINDS`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.contracts.cursor import Cursor
 from tidegate_processor.sinks.base import Sink
+from tidegate_processor.sinks.file.config import FileOptions
+from tidegate_processor.sinks.file.place import file_cursor
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
+from tidegate_processor.sinks.shared.group_cursor import group_cursor
+from tidegate_processor.sinks.stdout.config import StdoutOptions
 
-OPTIONS: dict[str, type[BaseModel]] = {SinkType.KAFKA_TOPICS: KafkaTopicsOptions}
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    options: type[BaseModel]
+    make: Callable[[PipelineConfig, SinkConfig], Sink]
+    cursor: Callable[[PipelineConfig, SinkConfig], Cursor | None]
 
 
+def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
+    return _KINDS[sink.type].make(config, sink)
+
+
+def cursor_of(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
+    """The committed one, without fencing anybody: it may be old when it is returned, so it is a hint. For the driver,
+    which loads no kernels."""
+    return _KINDS[sink.type].cursor(config, sink)
+
+
+# Imported when it is asked for: a lane pays for the client of its own sink only.
 def _kafka_topics(config: PipelineConfig, sink: SinkConfig) -> Sink:
-    # Imported when it is asked for: a lane pays for the client of its own sink only.
     from tidegate_processor.sinks.kafka_topics.writer import KafkaTopicsSink
 
     return KafkaTopicsSink(config, sink)
 
 
-_SINKS: dict[SinkType, Callable[[PipelineConfig, SinkConfig], Sink]] = {SinkType.KAFKA_TOPICS: _kafka_topics}
+def _stdout(config: PipelineConfig, sink: SinkConfig) -> Sink:
+    from tidegate_processor.sinks.stdout.writer import StdoutSink
+
+    return StdoutSink(config, sink)
 
 
-def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
-    return _SINKS[sink.type](config, sink)
+def _file(config: PipelineConfig, sink: SinkConfig) -> Sink:
+    from tidegate_processor.sinks.file.writer import FileSink
+
+    return FileSink(config, sink)
+
+
+_KINDS = {
+    SinkType.KAFKA_TOPICS: _Kind(KafkaTopicsOptions, _kafka_topics, group_cursor),
+    SinkType.STDOUT: _Kind(StdoutOptions, _stdout, group_cursor),
+    SinkType.FILE: _Kind(FileOptions, _file, file_cursor),
+}
+
+OPTIONS: dict[str, type[BaseModel]] = {name: kind.options for name, kind in _KINDS.items()}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,6 +55,7 @@ _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 def open_session(config: PipelineConfig) -> SparkSession:
     # Workers run the interpreter that runs us: another one would lack what the stage imports.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ[STDOUT_VARIABLE] = f"/proc/{os.getpid()}/fd/1"
     builder = (
         SparkSession.builder.master(f"local[{_SLOTS}]")
         .appName(f"tidegate {config.pipeline}")

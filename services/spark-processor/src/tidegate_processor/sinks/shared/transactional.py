@@ -1,0 +1,85 @@
+"""Records, dead letters and the cursor of the raw topic in one Kafka transaction.
+
+Opening fences whoever held the transactional id before; only then is the committed cursor read.
+"""
+
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+
+from tidegate.contracts import names
+from tidegate.contracts.cursor import Cursor
+from tidegate.failpoints import Failpoint, reach
+from tidegate_processor.kafka_refusals import mapped
+from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Message, until_it_is_done
+
+# A left-over transaction holds back consumers that read committed records for at most this long.
+_TRANSACTION_TIMEOUT_MS = 10_000
+_WAITING_MESSAGES = 500
+
+
+class TransactionalProducer(LaneProducer):
+    _in_transaction = False
+    _waiting_messages = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._waiting: list[tuple[str, int, list[Message]]] = []
+
+    def send(self, topic: str, partition: int, batch: list[Message]) -> None:
+        """Few messages wait for the commit, which sends the cursor first. If the brokers still finish the transaction
+        before, they refuse whatever comes first; a cursor comes again after 2 ms, a partition after 20."""
+        producer, _ = self._opened()
+        self._waiting.append((topic, partition, batch))
+        self._waiting_messages += len(batch)
+        if self._in_transaction or self._waiting_messages > _WAITING_MESSAGES:
+            with mapped("begin a transaction"):
+                self._begin(producer)
+            self._send_waiting(producer)
+
+    def commit(self, cursor: Cursor) -> None:
+        producer, consumer = self._opened()
+        place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
+        with mapped("commit"):
+            self._begin(producer)
+            group = consumer.consumer_group_metadata()
+            until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, CALL_SECONDS))
+        self._send_waiting(producer)
+        reach(Failpoint.LANE_CURSOR_SENT)
+        with mapped("commit"):
+            until_it_is_done(lambda: producer.commit_transaction(CALL_SECONDS))
+        self._in_transaction = False
+
+    def close(self) -> None:
+        self._forget_waiting()
+        super().close()
+
+    def _fence(self, producer: Producer) -> None:
+        with mapped("fence the lane's earlier writer"):
+            producer.init_transactions(CALL_SECONDS)
+
+    def _drop(self, producer: Producer) -> None:
+        """Where this fails, a newer writer has fenced us and aborted it, or the broker does when it times out."""
+        if self._in_transaction:
+            self._in_transaction = False
+            producer.abort_transaction(CALL_SECONDS)
+
+    def _send_waiting(self, producer: Producer) -> None:
+        for topic, partition, batch in self._waiting:
+            self._take(producer, topic, partition, batch)
+        self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._waiting_messages = 0
+
+    def _begin(self, producer: Producer) -> None:
+        if not self._in_transaction:
+            producer.begin_transaction()
+            self._in_transaction = True
+
+    def _own_settings(self) -> dict[str, Any]:
+        return {
+            "transactional.id": names.lane_transactional_id(self._pipeline, self._sink),
+            "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+        }
