@@ -1,7 +1,7 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars, the kernels), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
+.PHONY: chaos fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
 	docs images sbom test-compose test-helm
 
 PYTHON ?= python3
@@ -38,6 +38,10 @@ bench: ready ## Measure the whole way: events a second, latency, CPU, memory (QU
 
 simulate: ready ## Run the pipeline's code among simulated servers and faults (SEEDS=2000; ARGS=--teeth plants bugs)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.simulator --seeds $(or $(SEEDS),2000) $(ARGS)
+
+chaos: ready ## Break a real fleet on purpose (TIER=quick|nightly|release; CASE=M13, TRIALS=n, SEED=s, SECONDS=s)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.fleet --tier $(or $(TIER),quick) --case "$(CASE)" --trials $(or $(TRIALS),0) \
+	  --seed "$(SEED)" --seconds $(or $(SECONDS),0) $(ARGS)
 
 fuzz: ready ## Fuzz the decoders, coverage-guided, each target for SECONDS=60; ARGS="message casts" for some of them
 	@for target in $(or $(ARGS),envelope message stream frame kernels casts); do \

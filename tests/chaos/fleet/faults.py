@@ -1,0 +1,199 @@
+"""Faults of processes: killed at any moment and at the worst, stopped, frozen, doubled. Each heals what it broke.
+
+Invariant: the load flows while a fault is done to it, unless the fault says otherwise; what a fault waits for has a
+deadline, and one that passes is an error of the trial, not of the product.
+"""
+
+import os
+import random
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+import psycopg
+from chaos.fleet.field import Fault, Field
+from chaos.fleet.keeper import Keeper
+from kit.wait import wait
+
+from tidegate.contracts import names
+from tidegate.contracts.status import LaneStatus
+from tidegate.failpoints import Failpoint
+
+FLOW_SECONDS = 30.0
+REACH_SECONDS = 60.0
+
+
+def pause(seconds: float) -> None:
+    """A fault that lasts, not a wait for anything."""
+    threading.Event().wait(seconds)
+
+
+def flow(field: Field, draw: random.Random, most: int = 40) -> None:
+    field.load.wait_for(draw.randint(1, most), FLOW_SECONDS)
+
+
+def calm(field: Field, draw: random.Random) -> None:
+    """No fault: nothing may come twice, and every value must be right."""
+    field.load.wait_for(200, FLOW_SECONDS)
+
+
+def reader_killed(field: Field, draw: random.Random) -> None:
+    flow(field, draw)
+    field.reader.kill()
+
+
+def reader_storm(field: Field, draw: random.Random) -> None:
+    for _ in range(draw.randint(4, 8)):
+        pause(draw.uniform(0.3, 3.0))
+        field.reader.kill()
+
+
+def killed_at(point: Failpoint, *, times: int = 1) -> Fault:
+    """At the drawn time that the process comes there. Where only a start leads there, it is started for it."""
+
+    def fault(field: Field, draw: random.Random) -> None:
+        flow(field, draw, 10)
+        field.rig.arm(point, f"kill {draw.randint(1, times)}")
+        keeper = field.reader if point.startswith("reader") else field.processor
+        if point in (Failpoint.READER_STREAM_STARTED, Failpoint.READER_EPOCH_BEGUN):
+            keeper.kill()
+        elif point in (Failpoint.LANE_STARTING, Failpoint.LANE_FENCED):
+            worker_killed(field, draw)
+        wait(lambda: not field.rig.is_armed(point), REACH_SECONDS, f"{point} is reached")
+
+    return fault
+
+
+def reader_killed_while_it_stops(field: Field, draw: random.Random) -> None:
+    flow(field, draw)
+    field.rig.arm(Failpoint.READER_GOODBYE, "kill")
+    field.reader.end()
+    field.rig.disarm(Failpoint.READER_GOODBYE)
+    field.reader.start()
+
+
+def ack_held_back(field: Field, draw: random.Random) -> None:
+    """The lane stands with its events written and not committed: nothing of them may be confirmed."""
+    flow(field, draw, 10)
+    field.rig.arm(Failpoint.LANE_CURSOR_SENT, "hold")
+    pause(4.0)
+    field.rig.disarm(Failpoint.LANE_CURSOR_SENT)
+
+
+def processor_killed(field: Field, draw: random.Random) -> None:
+    flow(field, draw)
+    field.processor.kill()
+
+
+def worker_killed(field: Field, draw: random.Random) -> None:
+    flow(field, draw)
+    pid = worker(field)
+    with suppress(ProcessLookupError):
+        os.kill(pid, SIGKILL)
+
+
+def worker(field: Field) -> int:
+    """The Python worker that serves the lane now."""
+
+    def told() -> int:
+        value = field.redis.get(names.lane_status_key(field.pipeline, "events"))
+        status = LaneStatus.decode(value) if isinstance(value, bytes) else None
+        return status.pid if status is not None and _is_worker(status.pid) else 0
+
+    return wait(told, REACH_SECONDS, "the lane has told its worker's pid")
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def stopped_in_order(name: str) -> Fault:
+    def fault(field: Field, draw: random.Random) -> None:
+        flow(field, draw)
+        keeper: Keeper = getattr(field, name)
+        code = keeper.end()
+        assert code == 0, f"the {name} ended with {code} when it was told to stop"
+        pause(draw.uniform(0, 1))
+        keeper.start()
+
+    return fault
+
+
+def frozen(name: str) -> Fault:
+    """SIGSTOP to all of it, then SIGCONT: a machine that swaps, a VM that is moved."""
+
+    def fault(field: Field, draw: random.Random) -> None:
+        flow(field, draw)
+        keeper: Keeper = getattr(field, name)
+        keeper.freeze()
+        pause(draw.uniform(1, 8))
+        keeper.thaw()
+
+    return fault
+
+
+def sender_terminated(field: Field, draw: random.Random) -> None:
+    for _ in range(draw.randint(1, 3)):
+        flow(field, draw)
+        terminate_sender(field)
+
+
+def terminate_sender(field: Field) -> None:
+    field.rig.sql(
+        "SELECT pg_terminate_backend(active_pid)::text FROM pg_replication_slots WHERE slot_name = %s", field.rig.slot
+    )
+
+
+def sender_frozen(field: Field, draw: random.Random) -> None:
+    flow(field, draw)
+    rows = field.rig.sql("SELECT active_pid::text FROM pg_replication_slots WHERE slot_name = %s", field.rig.slot)
+    if rows and rows[0][0]:
+        pid = int(rows[0][0])
+        with suppress(ProcessLookupError):
+            os.kill(pid, SIGSTOP)
+        pause(draw.uniform(1, 5))
+        with suppress(ProcessLookupError):
+            os.kill(pid, SIGCONT)
+
+
+def reader_doubled(field: Field, draw: random.Random) -> None:
+    """The first stands still with frames in its client, somebody frees the slot, a second takes it; the first wakes."""
+    flow(field, draw)
+    field.reader.freeze()
+    second = field.rig.second_reader()
+    second.start()
+    terminate_sender(field)
+    pid = second.pid
+    wait(lambda: (found := field.reader_status()) is not None and found.pid == pid, REACH_SECONDS, "the second runs")
+    flow(field, draw)
+    field.reader.thaw()
+    flow(field, draw)
+    second.end()
+
+
+def interleaved(field: Field, draw: random.Random) -> None:
+    """A opens, B commits, the reader dies, A commits: the change of A lies before B's in the WAL, and comes after."""
+    with psycopg.connect(field.rig.dsn) as first, psycopg.connect(field.rig.dsn, autocommit=True) as second:
+        first.execute("INSERT INTO fleeting VALUES (%s, 'A')", [field.own_id()])
+        second.execute("INSERT INTO fleeting VALUES (%s, 'B')", [field.own_id()])
+        if draw.random() < 0.5:
+            field.rig.sql("CHECKPOINT")
+        field.reader.kill()
+        if draw.random() < 0.5:
+            flow(field, draw, 10)
+        first.commit()
+
+
+def checkpoint_lost(field: Field, draw: random.Random) -> None:
+    """Spark's own memory of the query goes, while it runs and when it starts again: it is scratch."""
+    flow(field, draw)
+    for checkpoint in (field.rig.folder / "tmp").glob("tidegate-lane-*"):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    flow(field, draw)
+    if draw.random() < 0.5:
+        field.processor.kill()

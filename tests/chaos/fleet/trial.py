@@ -1,0 +1,150 @@
+"""One trial after another: a seed, a fault while the load flows, a barrier, a result. A broken field is replaced.
+
+Invariant: a trial that could not be done is an error and never a success; what a violation leaves behind is kept.
+"""
+
+import platform
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from chaos.fleet.field import Field, Outcome
+from chaos.fleet.judge import Violation
+from chaos.fleet.matrix import Case, Variant
+from chaos.fleet.rig import Servers
+from kit.wait import DeadlinePassedError
+
+_LOG_BYTES = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: str
+    variant: str
+    seed: str
+    seconds: float
+    recovery_seconds: float
+    transactions: int
+    events: int
+    duplicates: int
+    held_bytes: int
+    reader_bytes: int
+    violations: Sequence[str] = ()
+    error: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        return not self.violations and not self.error
+
+
+@dataclass
+class Trials:
+    """The fields of one run, one at a time."""
+
+    servers: Servers
+    seed: str
+    keep: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tell: Callable[[str], None] = lambda _said: None
+    _field: Field | None = None
+    _fields: int = 0
+
+    def run(self, case: Case, variant: Variant, number: int) -> Result:
+        seed = f"{self.seed}/{case.number}/{variant.name}/{number}"
+        begun = time.monotonic()
+        outcome, duplicates, error = Outcome(), 0, ""
+        try:
+            ground = self.ground()
+            before = ground.duplicates
+            outcome = self._tried(ground, variant, random.Random(seed))
+            duplicates = ground.duplicates - before
+        except (DeadlinePassedError, AssertionError) as failed:
+            error = str(failed).partition(" (last seen")[0][:300] or type(failed).__name__
+            invariant, colon, what = error.partition(": ")
+            if colon and len(invariant) <= 3:
+                outcome.violations.append(Violation(invariant, what))
+                error = ""
+        except (psycopg.Error, OSError) as failed:
+            error = f"{type(failed).__name__} in the trial itself: {str(failed).splitlines()[0][:200]}"
+        result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
+        if not result.is_good:
+            self._keep_evidence(result)
+            self.close()
+        return result
+
+    def ground(self) -> Field:
+        if self._field is None:
+            self._fields += 1
+            name = f"chaos{self._fields}"
+            self.tell(f"a new pipeline, {name}, starts")
+            self._field = Field(self.servers, name, f"{self.seed}/{name}", dict(self.environment))
+            outcome = self._field.start()
+            if outcome.violations:
+                raise AssertionError("; ".join(map(str, outcome.violations)))
+        return self._field
+
+    def close(self) -> None:
+        ground, self._field = self._field, None
+        if ground is not None:
+            for server in (self.servers.postgres, self.servers.kafka, self.servers.redis):
+                server.start()
+            ground.close()
+            ground.rig.drop()
+
+    @staticmethod
+    def _tried(ground: Field, variant: Variant, draw: random.Random) -> Outcome:
+        with ground.load.flowing():
+            ground.load.wait_for(5, 30)
+            variant.fault(ground, draw)
+            for keeper in (ground.reader, ground.processor):
+                if keeper.is_down:
+                    raise AssertionError(f"I7: the {keeper.name} ended with {keeper.exits[-1]}: a person has to act")
+        return ground.barrier()
+
+    def _result(
+        self, case: Case, variant: Variant, seed: str, seconds: float, outcome: Outcome, duplicates: int, error: str
+    ) -> Result:
+        figures = self._field.figures if self._field is not None else None
+        return Result(
+            case=case.number,
+            variant=variant.name,
+            seed=seed,
+            seconds=round(seconds, 1),
+            recovery_seconds=round(outcome.recovery_seconds, 2),
+            transactions=outcome.transactions,
+            events=outcome.events,
+            duplicates=duplicates,
+            held_bytes=figures.held_bytes if figures else 0,
+            reader_bytes=figures.resident_bytes.get("reader", 0) if figures else 0,
+            violations=tuple(map(str, outcome.violations)),
+            error=error,
+        )
+
+    def _keep_evidence(self, result: Result) -> None:
+        ground = self._field
+        if ground is None:
+            return
+        place = self.keep / f"{result.case}-{self._fields}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "result.txt").write_text("\n".join([result.seed, result.error, *result.violations]) + "\n")
+        for log in (*ground.rig.folder.glob("*.log"), *self.servers.folder.glob("*/*.log")):
+            with log.open("rb") as source, (place / log.name).open("wb") as kept:
+                source.seek(max(0, log.stat().st_size - _LOG_BYTES))
+                shutil.copyfileobj(source, kept)
+
+
+def plan(cases: Sequence[Case], count: Callable[[Variant], int]) -> Iterator[tuple[Case, Variant, int]]:
+    """Each variant once, then each again, so that a run that is cut short has tried many things."""
+    turns = [(case, variant, count(variant)) for case in cases for variant in case.variants]
+    for number in range(max((times for _, _, times in turns), default=0)):
+        for case, variant, times in turns:
+            if number < times:
+                yield case, variant, number
+
+
+def machine() -> str:
+    return f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
