@@ -44,6 +44,16 @@ def test_one_that_is_missing_and_one_that_is_new_are_another_history_if_the_same
     HistoryCheck(TOLD, Lsn(start), OTHER_OPTIONS).begins(Lsn(commit_lsn), 9, 90)
 
 
+def test_one_before_a_last_transaction_that_is_not_complete_is_another_history() -> None:
+    """All before it was complete, up to what the raw topic covers."""
+    told = Told(Lsn(500), Lsn(440), (7, 70), OPTIONS)
+    check = HistoryCheck(told, Lsn(400), OPTIONS)
+    assert check.begins(Lsn(430), 6, 60)
+    with pytest.raises(StreamError):
+        check.begins(Lsn(450), 9, 90)
+    assert HistoryCheck(told, Lsn(400), OTHER_OPTIONS).begins(Lsn(450), 9, 90)
+
+
 def test_a_server_that_starts_behind_the_last_transaction_need_not_send_it() -> None:
     assert HistoryCheck(TOLD, Lsn(501), OPTIONS).begins(Lsn(540), 9, 90) is False
 

@@ -79,7 +79,7 @@ def _slot_advanced(world: World, dice: random.Random) -> bool:
 def _server_restored(world: World, dice: random.Random) -> bool:
     """An older state of the same cluster: by point-in-time recovery (a new timeline) or from a disk snapshot."""
     old = world.server
-    sent = max((record.header.safe_lsn for record in world.topic.records), default=0)
+    sent = max((record.header.safe_lsn for record in world.topic.records if record.is_valid), default=0)
     if old.slot is None or sent <= old.slot.born:  # the slot comes back with the rest
         return False
     here = Lsn(dice.randint(old.slot.born, sent - 1))

@@ -77,7 +77,7 @@ def decode_epoch(body: bytes) -> EpochRecord:
                 "mode": EpochMode(str(document["mode"])),
                 "start_lsn": _lsn(document["start_lsn"]),
                 "tail": _position(document["tail"]),
-                "options": _options(document["options"]),
+                "options": decode_options(document["options"]),
                 "previous": None if previous is None else build(PreviousEpoch, previous),
             },
         )
@@ -85,7 +85,7 @@ def decode_epoch(body: bytes) -> EpochRecord:
         raise DecodeError("the body of an epoch frame is malformed", code="EPOCH_MALFORMED") from None
 
 
-def _options(members: object) -> StreamOptions:
+def decode_options(members: object) -> StreamOptions:
     if not isinstance(members, dict):
         raise ValueError("not an object")
     publications = members.get("publications")

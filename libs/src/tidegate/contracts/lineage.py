@@ -4,10 +4,11 @@ It outlives the raw topic's contents: a reader that finds the topic empty goes o
 and a lane that has no past learns from it whether the topic still holds all that it is owed.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tidegate.contracts.ack import decode_fixed_lsn, encode_fixed_lsn
 from tidegate.contracts.document import build
+from tidegate.contracts.epoch import StreamOptions, decode_options
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
@@ -26,6 +27,8 @@ class Lineage:
     """The sinks that the gate has counted on since."""
     unacked: tuple[str, ...]
     """Those of them that had acked nothing yet when this was said."""
+    options: StreamOptions | None = None
+    """What it asked of the server; a lineage that an older reader said lacks it."""
 
     def encode(self) -> bytes:
         return seal(
@@ -36,12 +39,14 @@ class Lineage:
                 "kept_from": encode_fixed_lsn(self.kept_from),
                 "required": list(self.required),
                 "unacked": list(self.unacked),
+                "options": None if self.options is None else asdict(self.options),
             }
         )
 
 
 def decode_lineage(value: bytes) -> Lineage:
     document = unseal(value)
+    options = document.get("options")
     try:
         return build(
             Lineage,
@@ -51,6 +56,7 @@ def decode_lineage(value: bytes) -> Lineage:
                 "kept_from": decode_fixed_lsn(document["kept_from"]),
                 "required": _names(document["required"]),
                 "unacked": _names(document["unacked"]),
+                "options": None if options is None else decode_options(options),
             },
         )
     except (KeyError, ValueError):

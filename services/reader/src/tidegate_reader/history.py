@@ -4,8 +4,9 @@
 | ------------------------------------------------------------------- | --------------------------- | --------------- |
 | at the raw topic's last commit LSN another xid or commit time       | any                         | another history |
 | nothing at that LSN, though it starts at or before it               | the same                    | another history |
-| a transaction behind it that begins below what the raw topic covers | the same                    | another history |
-| a transaction at or beyond what the raw topic covers                | any                         | nothing to say  |
+| behind it one that begins below what the raw topic covers, or       | the same                    | another history |
+| before it, where it is not complete, one beyond what is covered     |                             |                 |
+| any that begins at or beyond what the raw topic covers              | any                         | nothing to say  |
 
 Other options pick other changes, so that something may be missing or new without another history.
 
@@ -47,20 +48,32 @@ class HistoryCheck:
             self._awaits_last = False
             if told.transaction not in (None, (xid, commit_time)):
                 raise _went_back(f"at {format_lsn(commit_lsn)} the server has another transaction than the raw topic")
-        elif commit_lsn > told.commit_lsn:
-            if self._awaits_last:
-                last = format_lsn(told.commit_lsn)
-                raise _went_back(f"the server has no transaction at {last}, where the raw topic has its last one")
-            if commit_lsn < told.safe_lsn and self._judges_what_comes:
-                raise _went_back(f"the server has a transaction at {format_lsn(commit_lsn)}, the raw topic has none")
-        return commit_lsn < told.safe_lsn
+        elif commit_lsn > told.commit_lsn and self._awaits_last:
+            raise self._has_no_last()
+        elif self._judges_what_comes and self._is_unknown(commit_lsn):
+            raise _went_back(f"the server has a transaction at {format_lsn(commit_lsn)}, the raw topic has none")
+        return commit_lsn < max(told.safe_lsn, told.commit_lsn)
+
+    def passes(self, lsn: Lsn) -> None:
+        """Between transactions: the server has sent all that ends at or below it."""
+        if self._awaits_last and lsn > self._told.commit_lsn:
+            raise self._has_no_last()
+
+    def _has_no_last(self) -> StreamError:
+        last = format_lsn(self._told.commit_lsn)
+        return _went_back(f"the server has no transaction at {last}, where the raw topic has its last one")
+
+    def _is_unknown(self, commit_lsn: Lsn) -> bool:
+        """Between the last transaction and what is covered; or, where that one is not complete, the other way round."""
+        low, high = sorted((self._told.commit_lsn, self._told.safe_lsn))
+        return low <= commit_lsn < high
 
 
 def _went_back(what: str) -> StreamError:
     return StreamError(
         what,
         code="SOURCE_WENT_BACK",
-        remedy="The server was restored from a backup or a disk snapshot, and written since. What the sinks have beyond "
-        "that point is not its history. Decide which one is right; for the server's, begin anew: a new raw topic, a new "
-        "snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage.",
+        remedy="The server was restored from a backup or a disk snapshot, and written since. What the sinks have "
+        "beyond that point is not its history. Decide which one is right; for the server's, begin anew: a new raw "
+        "topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage.",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.history import HistoryCheck
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
-from tidegate_reader.raw_log import read_raw_log
+from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.removed_sinks import tombstone
 from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
@@ -126,12 +126,20 @@ async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, 
     await tombstone(config, lineage, acks)
     required = tuple(config.required_sinks)
     unacked = tuple(sink for sink in required if sink not in acks)
-    lineage = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked)
-    await _say(config, lineage)
+    said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options)
+    await _say(config, said)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    is_continued = decided.mode is EpochMode.CONTINUE
-    history = HistoryCheck(log.told, slot_start.lsn, options) if log.told and is_continued else None
-    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
+    history = _history(log, lineage, slot_start.lsn, options) if decided.mode is EpochMode.CONTINUE else None
+    return Run(stamp, said, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
+
+
+def _history(log: RawLog, past: Lineage | None, start: Lsn, options: StreamOptions) -> HistoryCheck | None:
+    """Retention may have taken the tail's epoch frame; what it asked for is then known from where it was said last."""
+    if log.told is None or log.tail is None:
+        return None
+    is_of_tail = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.tail.number)
+    known = log.told.options or (past.options if past and is_of_tail else None)
+    return HistoryCheck(replace(log.told, options=known), start, options)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:

@@ -1,4 +1,5 @@
-"""Looks whether the raw topic still holds what required sinks have not read, while retention takes from its head.
+"""Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head, and
+when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
 
 Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks: the reader ends, and
 its next start decides. Nothing is decided here.
@@ -40,6 +41,7 @@ class RawWatch:
         self._config, self._opened, self._keeper = config, opened, keeper
         self._ask, self._progress = beginning, progress
         progress.raw_beginning = opened.beginning
+        self._heard_of = set(opened.acks)
 
     async def run(self) -> None:
         while True:
@@ -47,14 +49,15 @@ class RawWatch:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        beginning = await self._ask()
-        if beginning not in (None, self._progress.raw_beginning):
+        beginning, acks = await self._ask(), dict(self._keeper.acks)
+        if beginning not in (None, self._progress.raw_beginning) or acks.keys() - self._heard_of:
             try:
                 log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
-            self._check(log, self._keeper.acks)
+            self._check(log, acks)
             self._progress.raw_beginning = log.beginning
+            self._heard_of |= acks.keys()
 
     def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         run = self._opened

@@ -49,6 +49,11 @@ class TransactionTracker:
         self.is_open, self.ordinal = True, 0
         self.is_skipping = Position(self.commit_lsn, 0) <= self._skip_to
 
+    def passes(self, lsn: Lsn) -> None:
+        """The server has sent all that ends at or below it, unless a transaction is open."""
+        if self._history is not None and not self.is_open:
+            self._history.passes(lsn)
+
     def count(self) -> bool:
         """Takes the next ordinal; true if the change at it is to be skipped."""
         if not self.is_open:
