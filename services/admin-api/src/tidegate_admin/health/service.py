@@ -7,19 +7,25 @@
 | lane of a required sink | absent, stale, failed, not running | - |
 | lane of a best-effort sink | - | absent, stale, failed, not running |
 | lane that was paused | stale | paused, by somebody's will: the gate waits for it |
+| lane that runs | nothing comes through, not even heartbeats | it is far behind; best effort: nothing comes |
 | slot | gone or lost | its WAL is about to be given up; PostgreSQL does not answer |
+
+What comes through decides, not what runs: see pipelines/passage.py.
 
 Invariant: only what stops delivery is down; a part that cannot be seen is never called up.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.status import STALE_SECONDS, LaneStatus, ReaderStatus
 from tidegate.contracts.status import State as ServiceState
 from tidegate.observability.health import Health, State
 from tidegate_admin.pipelines.observation import Observation, Statuses, Unavailable
+from tidegate_admin.pipelines.passage import Flow
 from tidegate_admin.slots.service import SlotView
 
 REDIS, READER, SLOT = "redis", "reader", "slot"
@@ -43,7 +49,9 @@ def component_names(config: PipelineConfig) -> Iterator[str]:
         yield f"{config.pipeline}/{part}"
 
 
-def conditions(config: PipelineConfig, seen: Observation) -> dict[str, Condition]:
+def conditions(
+    config: PipelineConfig, seen: Observation, flows: Mapping[str, Flow] = MappingProxyType({})
+) -> dict[str, Condition]:
     found = {REDIS: UP, SLOT: _slot(seen.slot)}
     if isinstance(seen.statuses, Unavailable):
         unseen = Condition(State.DOWN, "unknown: Redis does not answer")
@@ -51,7 +59,7 @@ def conditions(config: PipelineConfig, seen: Observation) -> dict[str, Condition
         return found | {READER: unseen} | {lane_part(sink.name): unseen for sink in config.sinks}
     found[READER] = _service(seen.statuses.reader, seen.time)
     return found | {
-        lane_part(sink.name): _lane(seen.statuses, sink.name, required=sink.required, now=seen.time)
+        lane_part(sink.name): _lane(seen.statuses, sink, seen.time, flows.get(sink.name, Flow()))
         for sink in config.sinks
     }
 
@@ -72,11 +80,21 @@ def tell(health: Health, pipeline: str, found: Mapping[str, Condition]) -> Itera
             yield name, before[name].state, condition.state
 
 
-def _lane(statuses: Statuses, sink: str, *, required: bool, now: int) -> Condition:
-    condition = _service(statuses.lanes.get(sink), now)
-    if condition.state is State.DOWN and not required:
+def _lane(statuses: Statuses, sink: SinkConfig, now: int, flow: Flow) -> Condition:
+    condition = _service(statuses.lanes.get(sink.name), now)
+    if condition is UP:
+        condition = _flow(flow)
+    if condition.state is State.DOWN and not sink.required:
         return Condition(State.DEGRADED, f"best effort: {condition.reason}")
     return condition
+
+
+def _flow(flow: Flow) -> Condition:
+    if flow.still_seconds > flow.limit_seconds:
+        return Condition(State.DOWN, f"nothing has come through for {flow.still_seconds:.0f} s, no heartbeat either")
+    if flow.behind_seconds > flow.limit_seconds:
+        return Condition(State.DEGRADED, f"delivers what is {flow.behind_seconds:.0f} s old")
+    return UP
 
 
 def _service(status: ReaderStatus | LaneStatus | None, now: int) -> Condition:

@@ -3,8 +3,8 @@
 Invariant: nothing is made up. What was not seen is none; what is caught up is 0.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tidegate.config.pipeline import PipelineConfig
@@ -14,6 +14,7 @@ from tidegate.contracts.status import LaneStatus, ReaderStatus, State
 from tidegate_admin.health.service import Condition, conditions
 from tidegate_admin.pipelines.lag import IDLE, Lag, LsnHistory, lag
 from tidegate_admin.pipelines.observation import Observation, Statuses, Unavailable
+from tidegate_admin.pipelines.passage import Flow, Passages
 from tidegate_admin.slots.service import SlotView
 
 
@@ -76,6 +77,7 @@ class Levels:
         self.server = LsnHistory()
         self.produced = LsnHistory()
         self.acked = LsnHistory()
+        self.passages = Passages()
 
 
 def pipeline_view(config: PipelineConfig, seen: Observation, levels: Levels) -> PipelineView:
@@ -100,8 +102,22 @@ def pipeline_view(config: PipelineConfig, seen: Observation, levels: Levels) -> 
         total=lag(server_lsn, confirmed, levels.server, now) if server_lsn and confirmed else None,
         gate_holder=reader.gate_holder if reader else None,
         wal_rate=levels.server.rate(now),
-        conditions=conditions(config, seen),
+        conditions=conditions(config, seen, _flows(config, seen, lanes, server_lsn, levels)),
     )
+
+
+def _flows(
+    config: PipelineConfig, seen: Observation, lanes: Sequence[LaneView], server_lsn: int, levels: Levels
+) -> Mapping[str, Flow]:
+    """The server's own word counts too: a reader that hangs says nothing new."""
+    if not isinstance(seen.statuses, Statuses):
+        return {}
+    told = seen.slot.current_lsn if isinstance(seen.slot, SlotView) else 0
+    acked = {lane.sink: lane.ack.safe_lsn for lane in lanes if lane.ack is not None}
+    beat = config.source.heartbeat.interval
+    flows = levels.passages.flows(acked, max(server_lsn, told or 0), seen.time / 1e6, beat)
+    behind = {lane.sink: lane.lag.seconds for lane in lanes if lane.lag is not None}
+    return {sink: replace(flow, behind_seconds=behind.get(sink, 0.0)) for sink, flow in flows.items()}
 
 
 def forecast_seconds(view: PipelineView) -> float | None:
