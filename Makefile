@@ -1,8 +1,8 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars, the kernels), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: chaos fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate test-alone ready \
-	docs images sbom test-compose test-helm
+.PHONY: chaos teeth fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate \
+	test-alone ready docs images sbom test-compose test-helm
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -25,8 +25,8 @@ up: ready ## Run the fleet with an embedded Kafka and Redis; CONFIG=your-pipelin
 down: ready ## Stop what `make up` or `make demo` runs elsewhere on this machine
 	@$(BIN)/tidegate down
 
-test: ready ## Run all tests; real servers are started for them
-	$(BIN)/pytest $(ARGS)
+test: ready ## Run all tests; real servers are started for them (WORKERS=2 side by side, each with servers of its own)
+	$(BIN)/pytest --numprocesses=$(or $(WORKERS),2) --dist=worksteal $(ARGS)
 
 check: ready lint type ## What CI runs first: style, types, imports, house rules, generated pages
 	$(BIN)/lint-imports --no-cache
@@ -42,6 +42,9 @@ simulate: ready ## Run the pipeline's code among simulated servers and faults (S
 chaos: ready ## Break a real fleet on purpose (TIER=quick|nightly|release; CASE=M13, TRIALS=n, SEED=s, SECONDS=s)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.fleet --tier $(or $(TIER),quick) --case "$(CASE)" --trials $(or $(TRIALS),0) \
 	  --seed "$(SEED)" --seconds $(or $(SECONDS),0) $(ARGS)
+
+teeth: ready ## Plant bugs in the running services, and see how many trials it takes to catch each
+	@PYTHONPATH=tests $(BIN)/python -m chaos.fleet.teeth $(ARGS)
 
 fuzz: ready ## Fuzz the decoders, coverage-guided, each target for SECONDS=60; ARGS="message casts" for some of them
 	@for target in $(or $(ARGS),envelope message stream frame kernels casts); do \

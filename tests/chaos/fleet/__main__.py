@@ -13,7 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from chaos.fleet.matrix import Tier, chosen
+from chaos.fleet.cases import Tier
+from chaos.fleet.matrix import chosen
 from chaos.fleet.report import Report
 from chaos.fleet.rig import MAJOR, Servers
 from chaos.fleet.trial import Trials, plan

@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Topic
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kit.wait import wait
 
+from tidegate.contracts import names
+from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter
 from tidegate.lsn import parse_lsn
 
 _CALL_SECONDS = 10.0
@@ -65,6 +67,8 @@ class Deliveries:
                 "fetch.wait.max.ms": 50,
             }
         )
+        self._letters = names.dead_letter_topic(pipeline)
+        self._dead: list[DeadLetter] = []
         self._next: dict[tuple[str, int], int] = {}
         self._ends: dict[tuple[str, int], int] = {}
         """Where the consumer has come to the end, behind the markers of commits too."""
@@ -79,7 +83,11 @@ class Deliveries:
     def discover(self) -> None:
         """Topics appear when their first event is delivered."""
         topics = self._admin.list_topics(timeout=_CALL_SECONDS).topics
-        ours = {name: topic.partitions for name, topic in topics.items() if name.startswith(self._prefix)}
+        ours = {
+            name: topic.partitions
+            for name, topic in topics.items()
+            if name.startswith(self._prefix) or name == self._letters
+        }
         found = [(name, number) for name, partitions in ours.items() for number in partitions]
         new = [each for each in found if each not in self._next]
         if new:
@@ -91,11 +99,18 @@ class Deliveries:
         for message in self._consumer.consume(_AT_ONCE, seconds) if self._next else ():
             place, error = (message.topic() or "", message.partition() or 0), message.error()
             if error is None:
-                arrived.append(_arrived(message))
+                if place[0] == self._letters:
+                    self._dead.append(decode_dead_letter(message.value() or b""))
+                else:
+                    arrived.append(_arrived(message))
                 self._next[place] = (message.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ends[place] = message.offset() or 0
         return arrived
+
+    def take_dead(self) -> list[DeadLetter]:
+        dead, self._dead = self._dead, []
+        return dead
 
     def settle(self) -> list[Arrived]:
         """Up to what is written now: a transaction that is committed may still be waiting for its markers."""

@@ -5,6 +5,7 @@
 Invariant: between two barriers nothing is forgotten; after a barrier with a violation the field is not used again.
 """
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from chaos.fleet.deliveries import Arrived, Deliveries
 from chaos.fleet.judge import Evidence, Judge, Violation
 from chaos.fleet.load import Load
 from chaos.fleet.mirror import Mirror
+from chaos.fleet.raw_watch import RawWatch
 from chaos.fleet.rig import SINK, Rig, Servers
 from chaos.fleet.sampler import Sampler
 from chaos.fleet.tables import Number
@@ -27,9 +29,11 @@ from tidegate.contracts import names
 from tidegate.contracts.status import ReaderStatus
 from tidegate.lsn import Lsn, parse_lsn
 
-CATCH_UP_SECONDS = 60.0
+PATIENCE = float(os.environ.get("CHAOS_PATIENCE", "1"))
+"""For a machine that does other work meanwhile."""
+CATCH_UP_SECONDS = 60.0 * PATIENCE
 """I7."""
-FIRST_SECONDS = 120.0
+FIRST_SECONDS = 180.0 * PATIENCE
 """A fleet that starts has a JVM to boot."""
 TRANSACTIONS_A_SECOND = 80.0
 READER_BYTES = 256 * 2**20
@@ -55,6 +59,7 @@ class Field:
         self.acks_may_vanish = self.may_repeat = False
         self._witness = Witness(self.rig.dsn, f"witness_{pipeline}")
         self._deliveries = Deliveries(servers.kafka.bootstrap, pipeline)
+        self._raw = RawWatch(servers.kafka.bootstrap, pipeline)
         self._judge = Judge(Mirror(), (SINK,))
         self._sampler = Sampler(
             dsn=self.rig.dsn,
@@ -89,6 +94,7 @@ class Field:
         self.load.stop()
         self._sampler.stop()
         self._deliveries.close()
+        self._raw.close()
         self.redis.close()
         self.rig.close()
 
@@ -143,12 +149,15 @@ class Field:
 
     def _compare(self, outcome: Outcome, arrived: list[Arrived]) -> None:
         entries, witnessed = self.load.ledger.take(), self._witness.take()
-        evidence = Evidence(entries, witnessed, arrived, self._sampler.take(), self.acks_may_vanish)
+        evidence = Evidence(
+            entries, witnessed, arrived, self._sampler.take(), self._deliveries.take_dead(), self.acks_may_vanish
+        )
         outcome.transactions, outcome.events = len(witnessed), len(arrived)
         found = self._judge.violations(evidence, self.rig.dsn)
         if self.may_repeat:
             found = [each for each in found if not each.is_repetition]
         outcome.violations += found
+        outcome.violations += [Violation("I9", wrong) for wrong in self._raw.wrong()[:3]]
         resident = self._sampler.figures.resident_bytes.get("reader", 0)
         if resident > READER_BYTES:
             outcome.violations.append(Violation("I10", f"the reader holds {resident // 2**20} MiB"))

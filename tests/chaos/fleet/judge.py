@@ -2,7 +2,7 @@
 
 | invariant | compared |
 | --- | --- |
-| I1 | every ok transaction of the ledger, every one of the witness, is delivered, with all its changes and values |
+| I1 | every ok transaction of the ledger, every one of the witness, is delivered or a dead letter, with all values |
 | I2 | nothing of a failed transaction, of an aborted savepoint, or unknown to the witness is delivered |
 | I3 | at each sample: confirmed ≤ lowest ack, and what is confirmed is committed in the topics |
 | I4 | positions rise within each partition, a key stays in one; ordinals run from 0; commits in the witness's order |
@@ -13,7 +13,7 @@
 Invariant: a violation is told by names, counts, positions and xids, never by a value.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
@@ -24,6 +24,8 @@ from chaos.fleet.ledger import Entry, Outcome
 from chaos.fleet.mirror import Mirror
 from chaos.fleet.sampler import Sample
 from chaos.fleet.witness import Seen, Transaction
+
+from tidegate.contracts.dead_letter import DeadLetter
 
 _MARKER_SECONDS = 1.0
 """A transaction is committed when its coordinator says so; the brokers mark the partitions behind that."""
@@ -47,6 +49,7 @@ class Evidence:
     witnessed: Sequence[Transaction]
     arrived: Sequence[Arrived]
     samples: Sequence[Sample]
+    dead: Sequence[DeadLetter] = ()
     acks_may_vanish: bool = False
     """A trial that empties Redis: a later sample may not show what an earlier confirmation stood on."""
 
@@ -67,15 +70,27 @@ class Judge:
     def violations(self, evidence: Evidence, dsn: str) -> list[Violation]:
         once = [each for each in evidence.arrived if each.event["id"] not in self._ids]
         once = list({each.event["id"]: each for each in reversed(once)}.values())[::-1]
+        dead = {(letter.xid or 0, letter.position.ordinal) for letter in evidence.dead}
+        tokens = self._exempted(evidence.witnessed, dead)
         rules = (
             self._one_by_one(evidence.arrived),
-            _transactions(evidence.witnessed, once),
-            _outcomes(evidence.entries, once),
+            _transactions(evidence.witnessed, once, dead),
+            _outcomes(evidence.entries, once, tokens),
             self._samples(evidence),
             _not_durable(evidence.samples, once),
             self._mirrored(once, dsn),
         )
         return [violation for rule in rules for violation in _first(rule)]
+
+    def _exempted(self, witnessed: Iterable[Transaction], dead: Set[tuple[int, int]]) -> frozenset[str]:
+        """Rows that became dead letters: the mirror cannot have them. Their tokens."""
+        tokens = set()
+        for transaction in witnessed:
+            for ordinal, change in enumerate(transaction.changes):
+                if (transaction.xid, ordinal) in dead:
+                    self.mirror.exempt(change.table, change.new)
+                    tokens.add(change.new.get("token") or "")
+        return frozenset(tokens)
 
     def _one_by_one(self, arrived: Iterable[Arrived]) -> Iterator[Violation]:
         for each in arrived:
@@ -124,7 +139,9 @@ class Judge:
                 yield Violation("I3", f"confirmed is {sample.confirmed - lowest} bytes above the lowest ack")
 
 
-def _transactions(witnessed: Iterable[Transaction], arrived: Iterable[Arrived]) -> Iterator[Violation]:
+def _transactions(
+    witnessed: Iterable[Transaction], arrived: Iterable[Arrived], dead: Set[tuple[int, int]]
+) -> Iterator[Violation]:
     """Each whole, each change with its values, none that the other decoder does not know, commits in its order."""
     by_xid: dict[int, list[Arrived]] = {}
     for each in arrived:
@@ -132,7 +149,7 @@ def _transactions(witnessed: Iterable[Transaction], arrived: Iterable[Arrived]) 
     commits = []
     for transaction in witnessed:
         events = sorted(by_xid.pop(transaction.xid, ()), key=lambda each: each.position)
-        yield from _compared(transaction, events)
+        yield from _compared(transaction, events, dead)
         commits += [events[0].commit_lsn] if events else []
     for xid, events in by_xid.items():
         yield Violation("I2", f"{len(events)} events of transaction {xid}, which never was")
@@ -140,25 +157,26 @@ def _transactions(witnessed: Iterable[Transaction], arrived: Iterable[Arrived]) 
         yield Violation("I4", "commits are not in the order of the source")
 
 
-def _compared(transaction: Transaction, events: Sequence[Arrived]) -> Iterator[Violation]:
-    changes = _flat(transaction.changes)
-    if len(changes) != len(events):
-        short = len(changes) - len(events)
+def _compared(transaction: Transaction, events: Sequence[Arrived], dead: Set[tuple[int, int]]) -> Iterator[Violation]:
+    numbered = [
+        (ordinal, change)
+        for ordinal, change in enumerate(transaction.changes)
+        if (transaction.xid, ordinal) not in dead
+    ]
+    if len(numbered) != len(events):
+        short = len(numbered) - len(events)
         kind, what = ("I1", "missing") if short > 0 else ("I2", "too many")
-        yield Violation(kind, f"transaction {transaction.xid}: {abs(short)} of {len(changes)} events {what}")
+        yield Violation(kind, f"transaction {transaction.xid}: {abs(short)} of {len(numbered)} events {what}")
         return
-    ordinals = [each.position[1] for each in events]
+    changes = [change for _, change in numbered]
+    # A TRUNCATE of several tables has one ordinal, a message has one and is no event.
     is_counted = all(change.kind != "TRUNCATE" for change in changes) and not transaction.has_messages
-    if is_counted and ordinals != list(range(len(ordinals))):
+    if is_counted and [each.position[1] for each in events] != [ordinal for ordinal, _ in numbered]:
         yield Violation("I4", f"transaction {transaction.xid}: its events are not counted from 0 without gaps")
     for change, event in zip(changes, events, strict=True):
         wrong = _difference(change, event)
         if wrong:
             yield Violation("I1", f"transaction {transaction.xid}, {change.table}: {wrong}")
-
-
-def _flat(changes: Sequence[Seen]) -> list[Seen]:
-    return list(changes)
 
 
 def _difference(change: Seen, arrived: Arrived) -> str:
@@ -179,7 +197,7 @@ def _difference(change: Seen, arrived: Arrived) -> str:
     return ""
 
 
-def _outcomes(entries: Iterable[Entry], arrived: Iterable[Arrived]) -> Iterator[Violation]:
+def _outcomes(entries: Iterable[Entry], arrived: Iterable[Arrived], dead: Set[str]) -> Iterator[Violation]:
     tokens: dict[int, list[str]] = {}
     everything: set[str] = set()
     for each in sorted(arrived, key=lambda each: each.position):
@@ -189,11 +207,12 @@ def _outcomes(entries: Iterable[Entry], arrived: Iterable[Arrived]) -> Iterator[
             everything.add(row["token"])
     for entry in entries:
         found = tokens.get(entry.xid, [])
+        wanted = [token for token in entry.tokens if token not in dead]
         if entry.outcome is Outcome.FAIL and found:
             yield Violation("I2", f"transaction {entry.xid} failed, and {len(found)} rows of it are delivered")
-        elif entry.outcome is Outcome.OK and found != entry.tokens:
-            yield Violation("I1", f"transaction {entry.xid}: {len(found)} of {len(entry.tokens)} rows are delivered")
-        elif entry.outcome is Outcome.INFO and found not in ([], entry.tokens):
+        elif entry.outcome is Outcome.OK and found != wanted:
+            yield Violation("I1", f"transaction {entry.xid}: {len(found)} of {len(wanted)} rows are delivered")
+        elif entry.outcome is Outcome.INFO and found not in ([], wanted):
             yield Violation("I1", f"transaction {entry.xid}, whose COMMIT was not answered, is delivered in part")
         if everything.intersection(entry.undone):
             yield Violation("I2", f"transaction {entry.xid}: rows of an aborted savepoint are delivered")
@@ -211,7 +230,7 @@ def _not_durable(samples: Sequence[Sample], arrived: Iterable[Arrived]) -> Itera
             highest[each.topic, each.partition] = max(highest.get((each.topic, each.partition), -1), each.offset)
             at += 1
         for place, end in ends.items():
-            if highest.get(place, -1) >= end:
+            if 0 <= end <= highest.get(place, -1):  # a broker that has just started may not know its ends
                 yield Violation("I3", f"confirmed what {place[0]} did not hold yet: offset {highest[place]} of {end}")
 
 

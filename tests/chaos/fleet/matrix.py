@@ -3,44 +3,11 @@
 Invariant: every number from M01 to M45 stands here, built or with its reason.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-
-from chaos.fleet import faults, link_faults, server_faults
-from chaos.fleet.field import Fault
+from chaos.fleet import faults, link_faults, lost_faults, server_faults
+from chaos.fleet.cases import Case, Variant
 from chaos.fleet.links import Link
 
 from tidegate.failpoints import Failpoint
-
-
-class Tier(StrEnum):
-    QUICK = "quick"
-    NIGHTLY = "nightly"
-    RELEASE = "release"
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    name: str
-    fault: Fault
-    quick: int = 0
-    """Trials in the quick tier; the others multiply."""
-    nightly: int = 10
-
-    def trials(self, tier: Tier) -> int:
-        return {Tier.QUICK: self.quick, Tier.NIGHTLY: self.nightly, Tier.RELEASE: 4 * self.nightly}[tier]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    number: str
-    title: str
-    invariants: str
-    variants: Sequence[Variant] = ()
-    missing: str = ""
-    """Why it is not built, or what of it is not."""
-
 
 EVERYTHING = "I1–I7 I12"
 _READER_POINTS = (
@@ -99,8 +66,24 @@ MATRIX = (
         (Variant("at the n-th frame sent", faults.killed_at(Failpoint.READER_SENT, times=60), nightly=40),),
         missing="a scripted stream, frame by frame, is a trial of the reader's own tests",
     ),
-    Case("M05", "slot advanced behind our back", "I8", missing="a trial of the reader's own tests (test_trials)"),
-    Case("M06", "slot dropped, recreated, invalidated, another cluster", "I8", missing="services/reader/tests"),
+    Case(
+        "M05",
+        "slot advanced behind our back",
+        "I8",
+        (Variant("by SQL", lost_faults.slot_advanced, quick=1, nightly=6, lost=True),),
+        missing="ask above the end",
+    ),
+    Case(
+        "M06",
+        "slot dropped, made anew, invalidated",
+        "I8",
+        (
+            Variant("dropped", lost_faults.slot_dropped, nightly=4, lost=True),
+            Variant("made anew", lost_faults.slot_made_anew, nightly=4, lost=True),
+            Variant("invalidated", lost_faults.slot_invalidated, nightly=4, lost=True),
+        ),
+        missing="another cluster on the port and a restored database are services/reader/tests",
+    ),
     Case("M07", "promoted standby", "I8, or I1 I7", missing="needs two servers; tried by the simulator only"),
     Case("M08", "publication changed under load", "I1 I8", missing="services/reader/tests (test_publications)"),
     Case(
@@ -136,6 +119,7 @@ MATRIX = (
         (
             Variant("reader", link_faults.faulty(Link.READER_KAFKA, "answers lost"), quick=1, nightly=30),
             Variant("processor", link_faults.faulty(Link.PROCESSOR_KAFKA, "answers lost"), nightly=30),
+            Variant("frames refused", server_faults.log_refuses, nightly=20),
         ),
     ),
     Case(
@@ -151,6 +135,7 @@ MATRIX = (
         (
             Variant("kill -9", server_faults.killed("redis"), quick=1, nightly=60),
             Variant("FLUSHALL", server_faults.redis_emptied, quick=1, nightly=40),
+            Variant("FLUSHALL while the lane stands", server_faults.redis_emptied_while_the_lane_stands, nightly=20),
             Variant("set back to a copy", server_faults.redis_set_back, nightly=20),
             Variant("full", server_faults.redis_full, nightly=10),
             Variant("frozen", server_faults.frozen("redis"), nightly=20),

@@ -195,5 +195,5 @@ MOVES = (
     Move(Moves.empty_a_table, 3),
     Move(Moves.many_rows, 2),
     Move(Moves.reshape, 1),
-    Move(Moves.large_row, 1),
+    Move(Moves.large_row, 2),
 )

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-from chaos.fleet.matrix import Case
+from chaos.fleet.cases import Case
 from chaos.fleet.trial import Result, machine
 from rich.table import Table
 
@@ -66,7 +66,7 @@ class Report:
             "cases": self.rows(),
             "trials": [asdict(result) for result in self.results],
         }
-        (self.folder / "report.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_json(self.folder / "report.json", document)
         (self.folder / "report.html").write_text(self._page())
 
     def _page(self) -> str:
@@ -108,6 +108,11 @@ def _row(case: Case, results: Sequence[Result]) -> dict[str, object]:
         "reader_mb": max((each.reader_bytes for each in results), default=0) // _MEGABYTE,
         "missing": _missing(case, results),
     }
+
+
+def write_json(file: Path, document: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def _missing(case: Case, results: Sequence[Result]) -> str:

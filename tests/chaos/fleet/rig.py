@@ -31,6 +31,8 @@ from tidegate.stack.redis import Redis
 SINK = "events"
 PARTITIONS = 2
 MAJOR = "18"
+# The largest rows of the load do not fit: they become dead letters.
+_OPTIONS = {"partitions": PARTITIONS, "topic_config": {"max.message.bytes": "1000000"}}
 _START_SECONDS = 120.0
 # Commits wait for the write, so that what a writer was told survives a killed server; no disk is ever pulled out.
 _POSTGRES = {"synchronous_commit": "on", "wal_keep_size": "0", "max_wal_size": "64MB", "checkpoint_timeout": "30s"}
@@ -162,7 +164,7 @@ class Rig:
                 kafka=self.servers.kafka.bootstrap,
                 redis_url=self.servers.redis.url,
                 postgres=self.dsn,
-                sinks=[{"name": SINK, "type": "kafka_topics", "options": {"partitions": PARTITIONS}}],
+                sinks=[{"name": SINK, "type": "kafka_topics", "options": _OPTIONS}],
                 raw_topic={"max_frame": "16KiB"},  # small frames, many boundaries
             )
             values["source"]["heartbeat"] = {"interval": "2s"}

@@ -15,7 +15,7 @@ import psycopg
 from chaos.fleet.faults import FLOW_SECONDS, REACH_SECONDS, flow, pause
 from chaos.fleet.field import Fault, Field
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kit.topics import configure
 from kit.wait import wait
 
@@ -161,3 +161,30 @@ def foreign_wal(field: Field, draw: random.Random) -> None:
         return rows == [("true",)]
 
     wait(released, REACH_SECONDS, "I9: the source lets its WAL go", 1.0)
+
+
+def log_refuses(field: Field, draw: random.Random) -> None:
+    """The brokers answer a frame with an error at once: too large, as somebody has set it."""
+    bootstrap, raw = field.servers.kafka.bootstrap, names.raw_topic(field.pipeline)
+    largest = _setting(bootstrap, raw, "max.message.bytes")
+    flow(field, draw)
+    configure(bootstrap, raw, "max.message.bytes", "2500")
+    pause(draw.uniform(1, 3))
+    configure(bootstrap, raw, "max.message.bytes", largest)
+
+
+def redis_emptied_while_the_lane_stands(field: Field, draw: random.Random) -> None:
+    """A missing ack is none: the reader goes on writing frames, and may confirm nothing."""
+    flow(field, draw)
+    field.acks_may_vanish = True
+    field.processor.freeze()
+    field.redis.flushall()
+    field.load.wait_for(20, FLOW_SECONDS)
+    pause(3.0)
+    field.processor.thaw()
+
+
+def _setting(bootstrap: str, topic: str, name: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    [answer] = AdminClient({"bootstrap.servers": bootstrap}).describe_configs([resource]).values()
+    return str(answer.result(_CALL_SECONDS)[name].value)

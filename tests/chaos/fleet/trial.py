@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
-from chaos.fleet.field import Field, Outcome
+from chaos.fleet.cases import Case, Variant
+from chaos.fleet.field import CATCH_UP_SECONDS, Field, Outcome, waiting_for
 from chaos.fleet.judge import Violation
-from chaos.fleet.matrix import Case, Variant
 from chaos.fleet.rig import Servers
-from kit.wait import DeadlinePassedError
+from kit.wait import DeadlinePassedError, wait
+
+from tidegate.errors import ExitCode
 
 _LOG_BYTES = 400_000
 
@@ -50,6 +52,7 @@ class Trials:
     keep: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda _said: None
+    prefix: str = "chaos"
     _field: Field | None = None
     _fields: int = 0
 
@@ -60,7 +63,8 @@ class Trials:
         try:
             ground = self.ground()
             before = ground.duplicates
-            outcome = self._tried(ground, variant, random.Random(seed))
+            tried = self._lost if variant.lost else self._tried
+            outcome = tried(ground, variant, random.Random(seed))
             duplicates = ground.duplicates - before
         except (DeadlinePassedError, AssertionError) as failed:
             error = str(failed).partition(" (last seen")[0][:300] or type(failed).__name__
@@ -73,13 +77,14 @@ class Trials:
         result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
         if not result.is_good:
             self._keep_evidence(result)
+        if variant.lost or not result.is_good:
             self.close()
         return result
 
     def ground(self) -> Field:
         if self._field is None:
             self._fields += 1
-            name = f"chaos{self._fields}"
+            name = f"{self.prefix}{self._fields}"
             self.tell(f"a new pipeline, {name}, starts")
             self._field = Field(self.servers, name, f"{self.seed}/{name}", dict(self.environment))
             outcome = self._field.start()
@@ -104,6 +109,20 @@ class Trials:
                 if keeper.is_down:
                     raise AssertionError(f"I7: the {keeper.name} ended with {keeper.exits[-1]}: a person has to act")
         return ground.barrier()
+
+    @staticmethod
+    def _lost(ground: Field, variant: Variant, draw: random.Random) -> Outcome:
+        outcome = Outcome()
+        with ground.load.flowing():
+            ground.load.wait_for(5, 30)
+            variant.fault(ground, draw)
+            begun = time.monotonic()
+            with waiting_for(outcome.violations, "I8", CATCH_UP_SECONDS):
+                wait(lambda: ground.reader.is_down, CATCH_UP_SECONDS, "the reader calls it LOST and stays down")
+            outcome.recovery_seconds = time.monotonic() - begun
+        if not outcome.violations and ground.reader.exits[-1] != ExitCode.LOST:
+            outcome.violations.append(Violation("I8", f"the reader ended with {ground.reader.exits[-1]}, not with 3"))
+        return outcome
 
     def _result(
         self, case: Case, variant: Variant, seed: str, seconds: float, outcome: Outcome, duplicates: int, error: str

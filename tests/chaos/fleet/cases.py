@@ -1,0 +1,40 @@
+"""What a case of the matrix is: variants of one fault, each with its number of trials a tier.
+
+Invariant: data only; the faults themselves are elsewhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaos.fleet.field import Fault
+
+
+class Tier(StrEnum):
+    QUICK = "quick"
+    NIGHTLY = "nightly"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    name: str
+    fault: Fault
+    quick: int = 0
+    """Trials in the quick tier; the others multiply."""
+    nightly: int = 10
+    lost: bool = False
+    """Afterwards the pipeline must be called LOST, and is used no more."""
+
+    def trials(self, tier: Tier) -> int:
+        return {Tier.QUICK: self.quick, Tier.NIGHTLY: self.nightly, Tier.RELEASE: 4 * self.nightly}[tier]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    number: str
+    title: str
+    invariants: str
+    variants: Sequence[Variant] = ()
+    missing: str = ""
+    """Why it is not built, or what of it is not."""

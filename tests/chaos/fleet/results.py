@@ -1,0 +1,108 @@
+"""The figures of all runs that count, in one file that is committed, and the page that is written from it.
+
+    python -m chaos.fleet.results add .chaos/report.json …     takes runs in (report.json or teeth.json)
+    python -m chaos.fleet.results page                         writes docs/operations/verification.md
+
+Invariant: the page says nothing that the file does not; a case without trials is on it, with its reason.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from chaos.fleet.matrix import MATRIX
+from chaos.fleet.report import write_json
+
+ROOT = Path(__file__).resolve().parents[3]
+FILE = ROOT / "tests" / "chaos" / "results" / "verification.json"
+PAGE = ROOT / "docs" / "operations" / "verification.md"
+TEXT = Path(__file__).with_name("verification.head.md")
+_SUMS = ("transactions", "events", "duplicates")
+
+
+def add(results: dict[str, Any], report: dict[str, Any]) -> None:
+    if "bites" in report:
+        kept = {bite["plant"]: bite for bite in results.get("teeth", ())}
+        results["teeth"] = list((kept | {bite["plant"]: bite for bite in report["bites"]}).values())
+        return
+    results.setdefault("runs", []).append({key: report[key] for key in ("seed", "tier", "commit", "machine")})
+    for trial in report["trials"]:
+        row = results.setdefault("variants", {}).setdefault(f"{trial['case']} {trial['variant']}", _empty())
+        row["trials"] += 1
+        row["broken"] += bool(trial["violations"] or trial["error"])
+        for name in _SUMS:
+            row[name] += trial[name]
+        if not (trial["violations"] or trial["error"]):
+            row["recoveries"].append(trial["recovery_seconds"])
+        row["held_mb"] = max(row["held_mb"], trial["held_bytes"] // 10**6)
+        row["reader_mb"] = max(row["reader_mb"], trial["reader_bytes"] // 10**6)
+
+
+def _empty() -> dict[str, Any]:
+    return {"trials": 0, "broken": 0, **dict.fromkeys(_SUMS, 0), "recoveries": [], "held_mb": 0, "reader_mb": 0}
+
+
+def page(results: dict[str, Any]) -> str:
+    rows = list(results.get("variants", {}).values())
+    lines = [
+        TEXT.read_text().rstrip(),
+        "",
+        _summary(results, rows),
+        "",
+        "| case | fault | trials | broken | back in s: median, most | events | most WAL held, MB | reader, MB |",
+        "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
+    ]  # fmt: skip
+    for case in MATRIX:
+        for variant in case.variants:
+            row = results.get("variants", {}).get(f"{case.number} {variant.name}")
+            lines.append(_line(case.number, variant.name, row))
+    lines += ["", "## What is not tried here", "", "| case | what | why, or where |", "| --- | --- | --- |"]
+    lines += [f"| {case.number} | {case.title} | {case.missing} |" for case in MATRIX if case.missing]
+    lines += ["", "## Teeth", "", "Each bug was planted in a running service, and the trials were not told.", ""]
+    lines += ["| planted bug | trials | caught as |", "| --- | ---: | --- |"]
+    lines += [
+        f"| {bite['plant']} | {bite['trials']} | {bite['caught'] or '**never**'} |" for bite in results.get("teeth", ())
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(results: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    trials, broken = sum(row["trials"] for row in rows), sum(row["broken"] for row in rows)
+    transactions, events = sum(row["transactions"] for row in rows), sum(row["events"] for row in rows)
+    repeated, runs = sum(row["duplicates"] for row in rows), len(results.get("runs", ()))
+    return (
+        f"**{trials} trials, {broken} broken**, in {runs} runs: {transactions:,} transactions, {events:,} events,"
+        f" {repeated} of them came twice. No failure in N trials means, at 95 %, a rate below 3/N."
+    )
+
+
+def _line(case: str, variant: str, row: dict[str, Any] | None) -> str:
+    if row is None:
+        return f"| {case} | {variant} | 0 | | not run | | | |"
+    back = row["recoveries"]
+    said = f"{median(back):.1f}, {max(back):.1f}" if back else ""
+    return (
+        f"| {case} | {variant} | {row['trials']} | {row['broken']} | {said} | {row['events']:,} | {row['held_mb']} |"
+        f" {row['reader_mb']} |"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Figures of verification.")
+    parser.add_argument("do", choices=("add", "page"))
+    parser.add_argument("reports", nargs="*", type=Path)
+    asked = parser.parse_args()
+    results = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for report in asked.reports:
+        add(results, json.loads(report.read_text()))
+    if asked.reports:
+        write_json(FILE, results)
+    PAGE.write_text(page(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
