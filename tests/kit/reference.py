@@ -90,6 +90,7 @@ def _event(change: Change, shape: Shape, context: EventContext) -> EncodedEvent:
         commit_time=transaction.commit_time,
         ordinal=change.ordinal,
         lsn=change.lsn,
+        of_snapshot=change.of_snapshot,
     )
 
 

@@ -189,13 +189,13 @@ class Delivery:
         frame, header = taken.frame, taken.frame.header
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._place.check_no_gap(header, taken.epoch)
+        self._snapshots.remember(taken)
         if header.kind is FrameKind.SNAPSHOT:
             # They move no position: which of them are delivered is said by the cursor's offset alone.
             self._write(replace(taken, frame=self._snapshots.rows(taken)), BEGINNING)
         if header.kind is FrameKind.WAL:
             if self._has.has_nothing:
                 self._has.position = skip_partial_transaction(frame) or BEGINNING
-            self._snapshots.remember(taken)
             self._write(taken, self.position)
         self.counters.frames += 1
         self._has.position = max(self._has.position, header.last)

@@ -55,10 +55,10 @@ class Snapshots:
         """Each with the offset up to which it has been told."""
 
     def remember(self, taken: Taken) -> None:
-        """A `wal` frame: it may be in the window of rows that come later."""
+        """Any frame; one with changes may be in the window of rows that come later."""
         if self._remembers_from is None:
             self._remembers_from = taken.offset
-        if not taken.frame.header.changes:
+        if taken.frame.header.kind is not FrameKind.WAL or not taken.frame.header.changes:
             return
         self._remembered.append((taken.offset, taken.frame))
         self._bytes += len(taken.frame.body)
@@ -96,9 +96,9 @@ class Snapshots:
         return window
 
     def _between(self, start: int, stop: int) -> Iterator[Frame]:
-        if self._remembers_from is not None and self._remembers_from <= start:
-            return (frame for offset, frame in self._remembered if start <= offset < stop)
-        return self._read_again(start, stop)
+        if start < stop and (self._remembers_from is None or start < self._remembers_from):
+            return self._read_again(start, stop)
+        return (frame for offset, frame in self._remembered if start <= offset < stop)
 
     def _read_again(self, start: int, stop: int) -> Iterator[Frame]:
         ingest = Ingest(None, self._topic_id, lambda: self._topic_id)

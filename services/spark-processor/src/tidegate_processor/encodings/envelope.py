@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import orjson
 
-from tidegate.events import EventIds, Operation, format_time
+from tidegate.events import SNAPSHOT_ORDINALS, EventIds, Operation, format_time
 from tidegate.lsn import Lsn, format_lsn
 
 _OPS = {
@@ -63,6 +63,7 @@ class Envelope:
         self._heads = {operation: head % (operation.encode(), _OPS[operation].encode()) for operation in operations}
         source = {"pipeline": context.pipeline, "database": context.database, "system_id": str(context.system_id)}
         self._source = b'},"source":%b,"position":{"commit_lsn":"' % orjson.dumps({**source, "snapshot": False})
+        self._snapshot_source = b'},"source":%b,"position":' % orjson.dumps({**source, "snapshot": True})
         self._entered: TransactionKey | None = None
         self._ids: EventIds
         self._templates: dict[Operation, bytes]
@@ -84,6 +85,19 @@ class Envelope:
         numbers = (ordinal, lsn >> 32, lsn & _LOW, ordinal + 1)
         value = self._templates[operation] % (event_id.encode(), payload, *numbers)
         return EncodedEvent(key, value, self._table, operation, event_id)
+
+    def snapshot_event(
+        self, key: bytes | None, payload: bytes, transaction: TransactionKey, ordinal: int, lsn: Lsn
+    ) -> EncodedEvent:
+        """Of a row that was there before: `transaction` is what stands for its name, `lsn` where its frame stands."""
+        name, xid, time = transaction
+        event_id = EventIds(system_id=self._system_id, commit_lsn=name, xid=xid, commit_time=time).id(ordinal)
+        place = {"commit_lsn": format_lsn(lsn), "ordinal": SNAPSHOT_ORDINALS + ordinal, "lsn": format_lsn(lsn)}
+        end = orjson.dumps(place) + b',"created_at":"%b","transaction":null}' % format_time(time).encode()
+        value = (
+            b'{"id":"%b' % event_id.encode() + self._heads[Operation.SNAPSHOT] + payload + self._snapshot_source + end
+        )
+        return EncodedEvent(key, value, self._table, Operation.SNAPSHOT, event_id)
 
     def _enter(self, transaction: TransactionKey) -> None:
         """What is the transaction's is written once: a million rows of one COPY share all of it."""

@@ -36,7 +36,7 @@ from tidegate_processor.encodings.values import Convert, column_key, column_valu
 RowChange: TypeAlias = Insert | Update | Delete | Truncate
 _KeyAndPayload: TypeAlias = tuple[bytes | None, bytes]
 
-_OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.TRUNCATE)
+_OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.TRUNCATE, Operation.SNAPSHOT)
 _TEXT_OR_NULL = frozenset((bytes, type(None)))
 
 
@@ -67,7 +67,15 @@ class JsonPlan:
         self._envelope = Envelope(context, channel=self._name, table=self.table, operations=_OPERATIONS)
 
     def encode(
-        self, change: RowChange, *, xid: int, commit_lsn: Lsn, commit_time: int, ordinal: int, lsn: Lsn
+        self,
+        change: RowChange,
+        *,
+        xid: int,
+        commit_lsn: Lsn,
+        commit_time: int,
+        ordinal: int,
+        lsn: Lsn,
+        of_snapshot: bool = False,
     ) -> EncodedEvent:
         """`xid` is the top-level transaction's; `lsn` the change's own. RecordError if this can never be an event."""
         sub = 0
@@ -89,7 +97,10 @@ class JsonPlan:
                 code="VALUE_NOT_UTF8",
                 remedy="The database is SQL_ASCII, or holds text that is not of its encoding: mend it at the source.",
             ) from None
-        return self._envelope.event(operation, key, payload, (commit_lsn, xid, commit_time), ordinal, lsn, sub)
+        transaction = (commit_lsn, xid, commit_time)
+        if of_snapshot:
+            return self._envelope.snapshot_event(key, payload, transaction, ordinal, lsn)
+        return self._envelope.event(operation, key, payload, transaction, ordinal, lsn, sub)
 
     def _insert(self, change: Insert) -> _KeyAndPayload:
         row = change.new
