@@ -89,7 +89,7 @@ class Intake:
         wait = _LONGEST_WAIT_SECONDS if deadline is None else min(max(deadline - now, 0.0), _LONGEST_WAIT_SECONDS)
         await self._stream.readable(wait)
 
-    def _note(self, batch: list[memoryview]) -> None:
+    def _note(self, batch: list[bytes | memoryview]) -> None:
         self._metrics.received.add(len(batch))
         self._metrics.received_bytes.add(sum(map(len, batch)))
         self._progress.received_lsn = self._framer.received_lsn

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -52,11 +53,20 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
     try:
         config = load_apart("reader", arguments.config, arguments.overrides, secrets=("source", "kafka", "redis"))
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
+        _spare_the_collector()
         return asyncio.run(_serve(config, log))
     except Exception as error:
         failure = most_severe(error)
         log.failure("reader_failed", failure)
         return failure.exit_code
+
+
+def _spare_the_collector() -> None:
+    """What is loaded stays, so it need not be walked through again and again; and what a frame is made of holds no
+    cycles. With Python's own settings the collector takes a sixth of the reader's CPU."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 async def _serve(config: PipelineConfig, log: logs.Log) -> ExitCode:

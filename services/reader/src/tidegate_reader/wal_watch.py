@@ -13,6 +13,8 @@ from tidegate_reader.wal_safety import SEGMENT_BYTES, Held, Pin, Verdict, WalSaf
 
 LOOK_SECONDS = 5.0
 _REPEAT_SECONDS = 60.0
+_OTHER_HOLDER_SECONDS = 10.0
+"""So often at most it is told that somebody else holds WAL now."""
 _DEFAULT_BUDGET_BYTES = 10 * 2**30
 
 # Only who has an xid holds a slot back; a reading transaction does not.
@@ -36,6 +38,7 @@ class WalWatch:
         self._side, self._around, self._slot = side, around, slot.name
         self._safety = WalSafety(slot.wal_budget or _DEFAULT_BUDGET_BYTES)
         self._told_at = float("-inf")
+        self._told_holder = ""
 
     async def run(self) -> None:
         while True:
@@ -72,9 +75,10 @@ class WalWatch:
             health.up("wal", verdict.holder)
         else:
             health.degraded("wal", f"{name}: {_dies(verdict)}{verdict.holder or 'WAL is written faster than read'}")
-        worse = verdict.zone > before
-        if worse or verdict.zone < before or (verdict.zone is Zone.RED and now - self._told_at > _REPEAT_SECONDS):
-            self._told_at = now
+        holder, since = verdict.holder.partition(",")[0], now - self._told_at  # without for how long
+        is_other = verdict.zone is not Zone.GREEN and holder != self._told_holder and since > _OTHER_HOLDER_SECONDS
+        if verdict.zone != before or is_other or (verdict.zone is Zone.RED and since > _REPEAT_SECONDS):
+            self._told_at, self._told_holder = now, holder
             log = self._around.log.warning if verdict.zone else self._around.log.info
             log(
                 "wal_zone",

@@ -64,7 +64,7 @@ class ReplicationStream:
         await self._drive(conversation.start(self._pgconn, command), COMMAND_SECONDS)
         self.is_started = True
 
-    def read(self) -> list[memoryview]:
+    def read(self) -> list[bytes | memoryview]:
         """What is there now. Empty: nothing more can be read before `readable`."""
         self._readable.clear()
         messages = conversation.drain(self._pgconn)
