@@ -139,8 +139,11 @@ class Fleet:
     def records(self) -> list[Record]:
         return asyncio.run(_read_topic(self.bootstrap, self.topic))
 
+    def valid_records(self) -> list[Record]:
+        return valid(self.records())
+
     def frames(self) -> list[Frame]:
-        return [each.frame for each in valid(self.records())]
+        return [each.frame for each in self.valid_records()]
 
     def messages(self) -> list[Message]:
         return messages_of(self.frames())

@@ -18,7 +18,10 @@ def config_epoch(config: PipelineConfig) -> str:
     """Of the whole pipeline, without the services' own settings, which change no event."""
     return _digest(
         config.model_dump(
-            mode="json", by_alias=True, exclude_defaults=True, exclude={"reader", "processor", "admin", "log"}
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            exclude={"snapshot", "reader", "processor", "admin", "log"},
         )
     )
 

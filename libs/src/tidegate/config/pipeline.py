@@ -10,6 +10,7 @@ from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
+from tidegate.config.snapshot import SnapshotConfig
 from tidegate.config.source import PostgresSource
 from tidegate.config.values import LogFormat, LogLevel
 from tidegate.contracts import names
@@ -55,6 +56,7 @@ class PipelineConfig(Model):
     transforms: Many[Transform] = Field(
         (), max_length=100, description="Applied to every change, before the sink's own."
     )
+    snapshot: SnapshotConfig = Field(SnapshotConfig(), description="How rows that were there before are read.")
     reader: ReaderConfig = Field(ReaderConfig(), description="The reader's own settings.")
     processor: ProcessorConfig = Field(ProcessorConfig(), description="The processor's own settings.")
     admin: AdminConfig = Field(AdminConfig(), description="The admin API's own settings.")

@@ -63,6 +63,13 @@ class WithoutIdentity(StrEnum):
     ALLOW = "allow"
 
 
+class SnapshotMode(StrEnum):
+    NEVER = "never"
+    INITIAL = "initial"
+    INITIAL_ONLY = "initial_only"
+    ALWAYS = "always"
+
+
 class SinkType(StrEnum):
     """The names of the processor's sink registry."""
 

@@ -14,6 +14,9 @@ from tidegate.errors import DecodeError
 MOST_TABLES = 1000
 MOST_FILTERS = 100
 MOST_PRIORITY = 100
+_PART = r'(?:"((?:[^"\x00]|"")+)"|([^\s"\x00.,]+))'
+_NAME = re.compile(rf"{_PART}\.{_PART}")
+_PLAIN = re.compile(r'[^\s"\x00.,*]+')
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
@@ -95,6 +98,20 @@ def decode_snapshot_request(value: bytes) -> SnapshotRequest:
         raise DecodeError("this is not a request about snapshots", code="SNAPSHOT_REQUEST_MALFORMED") from None
 
 
+def split_table(name: str) -> tuple[str, str]:
+    """Schema and table; ValueError if it is not one."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError("not schema.table")
+    schema, table = match[1] or match[2], match[3] or match[4]
+    return schema.replace('""', '"'), table.replace('""', '"')
+
+
+def join_table(schema: str, table: str) -> str:
+    """As `split_table` reads it: quoted where it has to be."""
+    return ".".join(part if _PLAIN.fullmatch(part) else '"' + part.replace('"', '""') + '"' for part in (schema, table))
+
+
 def _filter(members: object) -> RowFilter:
     if not isinstance(members, dict):
         raise ValueError("not a filter")
@@ -112,5 +129,8 @@ def _check(request: SnapshotRequest) -> None:
         raise ValueError("a start has its own id, all others name a snapshot")
     if not is_start and (request.tables or request.filters):
         raise ValueError("tables and filters are a start's")
+    named = set(map(split_table, request.tables))
+    if any(split_table(each.table) not in named for each in request.filters):
+        raise ValueError("a filter of a table that is not listed")
     if not -MOST_PRIORITY <= request.priority <= MOST_PRIORITY:
         raise ValueError("no such priority")

@@ -37,6 +37,7 @@ from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.removed_sinks import tombstone
 from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
@@ -85,10 +86,13 @@ async def check(config: PipelineConfig, side: SideConnection) -> Checked:
     return Checked(await version_of(side.fetch), topic.topic_id, slot)
 
 
-async def begin(config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream) -> Run:
+async def begin(
+    config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, exported: Exported
+) -> Run:
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     lineage = await _read_lineage(config)
-    created = await _ensure_slot(config, checked, side, stream, has_past=log.tail is not None or lineage is not None)
+    has_past = log.tail is not None or lineage is not None
+    created = await _ensure_slot(config, checked, side, stream, exported, has_past=has_past)
     born = await _confirmed(side, config.source.slot.name)
     generation = generation_of(await _identity(config, stream), log, lineage, born)
     acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
@@ -155,7 +159,13 @@ async def current_topic_id(config: PipelineConfig) -> str:
 
 
 async def _ensure_slot(
-    config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, *, has_past: bool
+    config: PipelineConfig,
+    checked: Checked,
+    side: SideConnection,
+    stream: ReplicationStream,
+    exported: Exported,
+    *,
+    has_past: bool,
 ) -> bool:
     """True if it was created now."""
     wanted = config.source.slot
@@ -179,7 +189,9 @@ async def _ensure_slot(
     if config.source.publication.manage:
         await ensure_publication(side, config.source.publication, may_create=checked.slot is None)
     if checked.slot is None:
-        await create_slot(stream, wanted, checked.server_version)
+        _, snapshot = await create_slot(stream, wanted, checked.server_version, export=exported.is_wanted)
+        if snapshot:
+            await exported.hold(snapshot)
     return checked.slot is None
 
 

@@ -30,6 +30,11 @@ from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.raw_watch import RawLook, RawWatch
 from tidegate_reader.schema_topic import SchemaTopic, read_shapes
 from tidegate_reader.shapes import Shape
+from tidegate_reader.snapshot.coordinator import Snapshots
+from tidegate_reader.snapshot.exported import Exported
+from tidegate_reader.snapshot.making import SnapshotParts, make_snapshots
+from tidegate_reader.snapshot.outlet import Outlet
+from tidegate_reader.snapshot.store import read_kept
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
@@ -53,14 +58,17 @@ async def run(around: Surroundings) -> None:
         stream = await open_stream(around.config)
         resources.callback(stream.close)
         async with answering(stream):
-            opened = await begin(around.config, checked, side, stream)
+            exported = Exported(around.config)
+            resources.push_async_callback(exported.close)
+            opened = await begin(around.config, checked, side, stream, exported)
             resources.push_async_callback(close_producer, opened.producer)
             raw_look = RawLook(around.config)
             resources.push_async_callback(raw_look.close)
             await raw_look.open()
             known = await read_shapes(around.config, opened.stamp.generation.id, opened.plan.position)
+            kept = await read_kept(around.config, opened.stamp.generation.id)
         _announce(around, opened)
-        await _flow(around, opened, side, stream, raw_look, known)
+        await _flow(around, opened, side, stream, raw_look, known, SnapshotParts(exported, kept, checked))
 
 
 async def _flow(
@@ -70,6 +78,7 @@ async def _flow(
     stream: ReplicationStream,
     raw_look: RawLook,
     known: Mapping[int, Shape],
+    parts: SnapshotParts,
 ) -> None:
     config, plan = around.config, opened.plan
     gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
@@ -87,15 +96,22 @@ async def _flow(
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
+    outlet = Outlet(
+        opened.stamp.offset,
+        in_flight=lambda: around.progress.in_flight_bytes,
+        most_in_flight=config.raw_topic.max_in_flight // 4,
+        wake=stream.wake,
+    )
     publisher = Publisher(
         opened.producer,
         config.raw_topic,
         next_offset=opened.next_offset,
-        on_durable=keeper.durable,
+        on_durable=outlet.before(keeper.durable),
         on_flight=keeper.in_flight,
     )
     schemas = SchemaTopic(opened.producer, config.pipeline, opened.stamp.generation.id)
-    intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas)
+    intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
+    snapshots = make_snapshots(around, opened, side, framer, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     heartbeat = Heartbeat(side, around)
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
@@ -106,7 +122,7 @@ async def _flow(
     keeper.acked(opened.acks)
     around.reporter.lineage = lambda: keeper.updated(opened.lineage)
     async with asyncio.TaskGroup() as tasks:
-        intaking = tasks.create_task(intake.run(around.stop), name="intake")
+        intaking = tasks.create_task(_read_all(around, snapshots, framer, publisher, intake), name="intake")
         background = [
             tasks.create_task(publisher.settle(), name="settle"),
             tasks.create_task(feedback.run(), name="feedback"),
@@ -117,12 +133,21 @@ async def _flow(
             tasks.create_task(wal_watch.run(), name="wal_watch"),
             tasks.create_task(publication_watch.run(), name="publication_watch"),
             tasks.create_task(raw_watch.run(), name="raw_watch"),
+            tasks.create_task(snapshots.run(), name="snapshots"),
             tasks.create_task(_stop(around, stream, intaking), name="stop"),
         ]
         await asyncio.wait([intaking])
         for task in background:
             task.cancel()
     await _say_goodbye(stream, feedback)
+
+
+async def _read_all(
+    around: Surroundings, snapshots: Snapshots, framer: Framer, publisher: Publisher, intake: Intake
+) -> None:
+    """Rows that were there before the slot, if it was made for them; then the stream."""
+    await snapshots.precede(framer, publisher)
+    await intake.run(around.stop)
 
 
 async def _stop(around: Surroundings, stream: ReplicationStream, intaking: asyncio.Task[None]) -> None:

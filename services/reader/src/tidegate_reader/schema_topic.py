@@ -58,7 +58,7 @@ async def read_shapes(config: PipelineConfig, generation: str, position: Positio
     consumer = AIOKafkaConsumer(**client_options(config.kafka), enable_auto_commit=False, auto_offset_reset="none")
     try:
         async with asyncio.timeout(READ_SECONDS):
-            await _ensure_topic(config, topic)
+            await ensure_compacted(config, topic)
             await consumer.start()
             records = await _read(consumer, TopicPartition(topic, 0))
     except KafkaError as error:
@@ -76,7 +76,7 @@ def shapes_at(records: Sequence[ShapeRecord], generation: str, position: Positio
     return {relation_id: known_shape(form) for relation_id, form in forms.items() if form is not None}
 
 
-async def _ensure_topic(config: PipelineConfig, topic: str) -> None:
+async def ensure_compacted(config: PipelineConfig, topic: str) -> None:
     admin = AIOKafkaAdminClient(**client_options(config.kafka))
     try:
         await admin.start()

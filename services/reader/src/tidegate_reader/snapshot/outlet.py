@@ -53,7 +53,8 @@ class Outlet:
         self._changed = asyncio.Event()
 
     async def put(self, insert: Insert) -> None:
-        while self._waiting_bytes >= WAITING_BYTES:
+        """Marks find room always, so that they stand before what comes behind them."""
+        while insert.rows and self._waiting_bytes >= WAITING_BYTES:
             await self._change()
         self._waiting.append(insert)
         self._waiting_bytes += insert.size
@@ -79,11 +80,23 @@ class Outlet:
         self._tell()
         return frames
 
-    def durable(self, offset: int) -> None:
-        self.durable_offset = offset
+    def before(self, then: Callable[[SealedFrame, int], None]) -> Callable[[SealedFrame, int], None]:
+        """What the publisher tells: a frame is acknowledged at this offset."""
+
+        def durable(frame: SealedFrame, offset: int) -> None:
+            self.durable_offset = offset
+            then(frame, offset)
+            self._tell()
+            if self._waiting:
+                self._wake()
+
+        return durable
+
+    def clear(self) -> None:
+        """What waits is not to be framed any more: it would come too late."""
+        self._waiting.clear()
+        self._waiting_bytes = 0
         self._tell()
-        if self._waiting:
-            self._wake()
 
     async def until_durable(self, offset: int) -> None:
         while self.durable_offset < offset:

@@ -43,16 +43,16 @@ def connect(conninfo: str) -> Connecting[PGconn]:
 
 def execute(pgconn: PGconn, command: str) -> Conversation[list[tuple[str | None, ...]]]:
     """The rows of the answer, as text."""
-    results = yield from _ask(pgconn, command)
+    results = yield from ask(pgconn, command)
     for result in results:
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             raise _command_refused(command.split()[0], result)
-    return [row for result in results for row in _rows(result)]
+    return [row for result in results for row in rows_of(result)]
 
 
 def start(pgconn: PGconn, command: str) -> Conversation[None]:
     """START_REPLICATION: from here on the slot is ours and both sides may send."""
-    results = yield from _ask(pgconn, command)
+    results = yield from ask(pgconn, command)
     if results[-1].status != pq.ExecStatus.COPY_BOTH:
         raise _command_refused(command.split()[0], results[-1])
 
@@ -80,7 +80,7 @@ def send_status(pgconn: PGconn, status: bytes) -> Conversation[None]:
     try:
         while pgconn.put_copy_data(status) == 0:
             yield Wait.W
-        yield from _flush(pgconn, Wait.W)
+        yield from flush(pgconn, Wait.W)
     except OperationalError as error:
         raise link_broken() from error
 
@@ -90,16 +90,16 @@ def end(pgconn: PGconn) -> Conversation[None]:
     try:
         while pgconn.put_copy_end() == 0:
             yield Wait.W
-        yield from _flush(pgconn, Wait.W)
+        yield from flush(pgconn, Wait.W)
     except OperationalError as error:
         raise link_broken() from error
 
 
-def _ask(pgconn: PGconn, command: str) -> Conversation[Sequence[PGresult]]:
+def ask(pgconn: PGconn, command: str) -> Conversation[Sequence[PGresult]]:
     results: list[PGresult] = []
     try:
         pgconn.send_query(command.encode())
-        yield from _flush(pgconn, Wait.RW)
+        yield from flush(pgconn, Wait.RW)
         while True:
             while pgconn.is_busy():
                 yield Wait.R
@@ -117,14 +117,14 @@ def _ask(pgconn: PGconn, command: str) -> Conversation[Sequence[PGresult]]:
     return results
 
 
-def _flush(pgconn: PGconn, wait: Wait) -> Conversation[None]:
+def flush(pgconn: PGconn, wait: Wait) -> Conversation[None]:
     while pgconn.flush() != 0:
         ready = yield wait
         if ready & Ready.R:
             pgconn.consume_input()
 
 
-def _rows(result: PGresult) -> list[tuple[str | None, ...]]:
+def rows_of(result: PGresult) -> list[tuple[str | None, ...]]:
     return [
         tuple(_text(result.get_value(row, column)) for column in range(result.nfields)) for row in range(result.ntuples)
     ]

@@ -45,6 +45,10 @@ def replication_conninfo(source: PostgresSource, application: str) -> str:
     return _conninfo(source, f"{application} {ProcessIdentity.own()}", _PINS, replication="database")
 
 
+def reading_conninfo(source: PostgresSource, application: str) -> str:
+    return _conninfo(source, application, _PINS)
+
+
 class SideConnection:
     """Autocommit, one query at a time; a connection that failed is not used again."""
 

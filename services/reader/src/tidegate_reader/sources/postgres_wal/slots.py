@@ -35,18 +35,22 @@ def check_slot(slot: SlotState, database: str) -> None:
     raise_worst(judge_slot(slot, database))
 
 
-async def create_slot(stream: ReplicationStream, slot: Slot, server_version: int) -> Lsn:
-    """The LSN from which on the new slot sees every commit."""
+async def create_slot(
+    stream: ReplicationStream, slot: Slot, server_version: int, *, export: bool = False
+) -> tuple[Lsn, str]:
+    """The LSN from which on the new slot sees every commit, and, if it is to be exported, the name of the snapshot that
+    shows all before: it is gone with the stream's next command."""
     if not _NAME.fullmatch(slot.name):
         raise ConfigError("a slot name has 1 to 63 of a-z, 0-9 and _", code="SLOT_NAME", remedy="Rename source.slot.")
-    rows = await stream.execute(_create_command(slot, server_version))
-    return parse_lsn(str(rows[0][1]))
+    rows = await stream.execute(_create_command(slot, server_version, export=export))
+    return parse_lsn(str(rows[0][1])), rows[0][2] or ""
 
 
-def _create_command(slot: Slot, server_version: int) -> str:
+def _create_command(slot: Slot, server_version: int, *, export: bool) -> str:
     temporary = "TEMPORARY " if slot.temporary else ""
     if server_version < 150_000:
-        options = "NOEXPORT_SNAPSHOT"
+        options = "EXPORT_SNAPSHOT" if export else "NOEXPORT_SNAPSHOT"
     else:
-        options = "(SNAPSHOT 'nothing', FAILOVER)" if slot.failover else "(SNAPSHOT 'nothing')"
+        failover = ", FAILOVER" if slot.failover else ""
+        options = f"(SNAPSHOT '{'export' if export else 'nothing'}'{failover})"
     return f"CREATE_REPLICATION_SLOT {identifier(slot.name)} {temporary}LOGICAL pgoutput {options}"

@@ -42,7 +42,7 @@ class ReplicationStream:
     async def connect(cls, conninfo: str) -> "ReplicationStream":
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                stream = cls(await _connect(conninfo))
+                stream = cls(await connect(conninfo))
                 await stream._pin_timeout()
                 return stream
         except TimeoutError:
@@ -112,7 +112,7 @@ class ReplicationStream:
             async with asyncio.timeout(timeout_seconds):
                 wait = next(generator)
                 while True:
-                    wait = generator.send(await _ready(self._loop, self._socket(), wait))
+                    wait = generator.send(await ready(self._loop, self._socket(), wait))
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -130,19 +130,19 @@ class ReplicationStream:
             raise link_broken() from error
 
 
-async def _connect(conninfo: str) -> PGconn:
+async def connect(conninfo: str) -> PGconn:
     loop = asyncio.get_running_loop()
     generator = conversation.connect(conninfo)
     try:
         fd, wait = next(generator)
         while True:
-            fd, wait = generator.send(await _ready(loop, fd, wait))
+            fd, wait = generator.send(await ready(loop, fd, wait))
     except StopIteration as stop:
         pgconn: PGconn = stop.value
         return pgconn
 
 
-async def _ready(loop: asyncio.AbstractEventLoop, fd: int, wait: Wait) -> Ready:
+async def ready(loop: asyncio.AbstractEventLoop, fd: int, wait: Wait) -> Ready:
     """Reader and writer registrations are apart, so the two tasks do not disturb each other."""
     future: asyncio.Future[Ready] = loop.create_future()
 

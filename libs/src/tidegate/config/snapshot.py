@@ -1,0 +1,37 @@
+"""How tables that were there before are read. The reader does it; what a person asks for follows the same limits."""
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from tidegate.config.base import Duration, Model, Size, size
+from tidegate.config.values import SnapshotMode
+
+
+class SnapshotConfig(Model):
+    mode: SnapshotMode = Field(
+        SnapshotMode.NEVER,
+        description="`never`: only on request. `initial`: once, before the stream where the slot is made by the reader,"
+        " beside it else. `initial_only`: the same, then the reader ends. `always`: at every start of the reader.",
+    )
+    connections: int = Field(2, ge=1, le=16, description="How many connections read at a time.")
+    range: Size = Field(
+        size("64MiB"),
+        ge=2**20,
+        le=2**36,
+        description="How much of a table is read in one piece before the stream: what a crash costs, a connection.",
+    )
+    transaction: Duration = Field(
+        timedelta(seconds=2),
+        ge=timedelta(milliseconds=100),
+        le=timedelta(minutes=10),
+        description="How long one piece may take beside the stream: its size follows from that.",
+    )
+    max_transaction_age: Duration = Field(
+        timedelta(hours=1),
+        ge=timedelta(seconds=1),
+        description="The snapshot before the stream is given up when it is older, because nothing that it sees can be"
+        " vacuumed and WAL is held; what is left is read beside the stream.",
+    )
+    max_rows_per_second: int | None = Field(None, ge=1, description="Read no faster. Default: no limit.")
+    max_bytes_per_second: Size | None = Field(None, ge=1024, description="Read no faster. Default: no limit.")

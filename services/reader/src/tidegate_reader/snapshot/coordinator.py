@@ -1,0 +1,244 @@
+"""All snapshots of one run of the reader: what was asked for, carried out one after the other, and written down.
+
+    configuration, requests ─▶ jobs ─▶ readers (COPY) ─▶ outlet ─▶ … durable ─▶ recorder ─▶ snapshots topic
+                                └ exported: before the stream (`precede`) │ windows: beside it (`run`)
+
+Invariant: whatever dies, the snapshots topic and the slot tell what is left to be read. It is never more than once
+under one name, and what is recorded as done is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.clock import unix_microseconds
+from tidegate.config.values import SnapshotMode
+from tidegate.contracts.frame import FrameKind, SchemaRole
+from tidegate.contracts.mark import MarkKind
+from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
+from tidegate.errors import ConfigError, TransientError
+from tidegate_reader.snapshot.exported import Exported
+from tidegate_reader.snapshot.job import Job, is_complete
+from tidegate_reader.snapshot.outlet import Insert, Outlet
+from tidegate_reader.snapshot.planning import plan_tables
+from tidegate_reader.snapshot.readers import Readers
+from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, over
+from tidegate_reader.snapshot.store import Kept, Store
+
+if TYPE_CHECKING:
+    from tidegate_reader.framer import Framer
+    from tidegate_reader.publisher import Publisher
+    from tidegate_reader.surroundings import Surroundings
+
+BY_CONFIGURATION = "configuration"
+_LOOK_SECONDS = 0.2
+
+
+class Snapshots:
+    def __init__(
+        self,
+        around: Surroundings,
+        outlet: Outlet,
+        readers: Readers,
+        store: Store,
+        kept: Kept,
+        exported: Exported,
+        epoch: int,
+    ) -> None:
+        self._around, self._outlet, self._readers, self._store = around, outlet, readers, store
+        self._exported, self._epoch = exported, epoch
+        self._mode = around.config.snapshot.mode
+        self.jobs = {each.id: Job(each, kept.tables.get(each.id, {})) for each in kept.snapshots.values()}
+        self._news, self._preceded = asyncio.Event(), asyncio.Event()
+        readers.on_finished, readers.on_piece = self._finished, self.mark_started
+
+    async def _begin(self) -> None:
+        """What the configuration asks for is written down before anything of it is read."""
+        record = self._wanted()
+        if record is not None:
+            await self.add(record)
+
+    async def precede(self, framer: Framer, publisher: Publisher) -> None:
+        """Before the stream, as long as the exported snapshot lasts. Rows join the log, nothing else does."""
+        await self._begin()
+        job = next((job for job in self.jobs.values() if job.record.kind is SnapshotKind.INITIAL), None)
+        if job is None or not self._exported.is_held or not job.is_runnable:
+            await self._exported.close()
+            self._preceded.set()
+            return
+        reading = asyncio.create_task(self._read_exported(job), name="snapshot_exported")
+        try:
+            while not reading.done():
+                frames = self._outlet.take(framer, time.monotonic(), is_alone=True)
+                if frames:
+                    await publisher.publish(frames)
+                    await asyncio.sleep(0)
+                elif self._around.stop.is_set():
+                    return
+                else:
+                    await self._something_waits(reading)
+            reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            self._outlet.clear()
+            await self._exported.close()
+            self._preceded.set()
+
+    async def _something_waits(self, reading: asyncio.Task[None]) -> None:
+        waiting = asyncio.create_task(self._outlet.until_something_waits())
+        await asyncio.wait({reading, waiting}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
+    async def run(self) -> None:
+        """Beside the stream, for the life of the epoch."""
+        await self._preceded.wait()
+        while True:
+            job = self.top()
+            if job is None:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            try:
+                await self._read(job, exported=None)
+            except (ConfigError, TransientError) as error:
+                if job.record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError):
+                    raise
+                self._around.log.failure("snapshot_failed", error)
+                failed = over(job.record, SnapshotState.FAILED, unix_microseconds())
+                await self._end(job, replace(failed, code=error.code, message=error.message, remedy=error.remedy))
+
+    def top(self) -> Job | None:
+        """The one that is read now."""
+        runnable = [job for job in self.jobs.values() if job.is_runnable]
+        return min(runnable, key=lambda job: (-job.record.priority, job.record.requested), default=None)
+
+    async def add(self, record: SnapshotRecord) -> None:
+        """Durable when it returns."""
+        await self._store.write(record)
+        self.jobs[record.id] = Job(record)
+        self._tell(self.jobs[record.id], "snapshot_asked")
+        self._news.set()
+
+    async def change(self, job: Job, state: SnapshotState) -> None:
+        """Paused, resumed or cancelled; pieces that are being read are finished first."""
+        if state is SnapshotState.CANCELLED:
+            job.set(state)
+            await self._end(job, over(job.record, state, unix_microseconds()))
+        else:
+            job.set(state)
+            await self._store.write(job.record)
+            self._tell(job, f"snapshot_{state}")
+        self._news.set()
+
+    def _wanted(self) -> SnapshotRecord | None:
+        if self._mode is SnapshotMode.NEVER:
+            return None
+        initial = [job.record for job in self.jobs.values() if job.record.kind is SnapshotKind.INITIAL]
+        is_begun = bool(initial) and (
+            self._mode is not SnapshotMode.ALWAYS or any(not record.state.is_over for record in initial)
+        )
+        if is_begun:
+            return None
+        return SnapshotRecord(
+            id=secrets.token_hex(16),
+            kind=SnapshotKind.INITIAL,
+            state=SnapshotState.WAITING,
+            by=BY_CONFIGURATION,
+            requested=unix_microseconds(),
+            epoch=self._epoch,
+        )
+
+    async def _read_exported(self, job: Job) -> None:
+        limit = self._around.config.snapshot.max_transaction_age.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                await self._read(job, exported=self._exported)
+        except TimeoutError:
+            self._around.log.warning("snapshot_export_given_up", code="SNAPSHOT_TOO_OLD", seconds=limit)
+        except TransientError as error:
+            self._around.log.warning("snapshot_export_given_up", code=error.code)
+        finally:
+            job.given_back()
+
+    async def _read(self, job: Job, exported: Exported | None) -> None:
+        """Until it is done, or another one comes first."""
+        await self._start(job, exported)
+        await self._mark_complete(job)
+        while self.top() is job and not job.is_read:
+            pieces_left = await self._readers.read(job, exported, lambda: self.top() is job)
+            await self._mark_complete(job)
+            if exported is not None and not pieces_left:
+                return
+        if job.is_read and job.is_runnable:
+            await self._end(job, over(job.record, SnapshotState.DONE, unix_microseconds()))
+
+    async def _start(self, job: Job, exported: Exported | None) -> None:
+        planned = await plan_tables(job, self._around.config, exported, self._readers)
+        for table in planned:
+            job.tables[table.relation_id] = table
+        await self._store.write(*planned)
+        if job.record.state is SnapshotState.WAITING or not job.record.has_plan:
+            job.record = replace(
+                job.record,
+                state=SnapshotState.RUNNING,
+                has_plan=True,
+                tables_planned=len(job.tables),
+                started=job.record.started or unix_microseconds(),
+            )
+            await self._store.write(job.record)
+            self._tell(job, "snapshot_started", tables=len(job.tables), is_exported=exported is not None)
+
+    async def mark_started(self, job: Job, table: TableRecord) -> None:
+        if table.state is SnapshotState.WAITING:
+            table.state = SnapshotState.RUNNING
+            await self._mark(job, table, MarkKind.SNAPSHOT_STARTED)
+
+    async def _mark_complete(self, job: Job) -> None:
+        for table in job.tables.values():
+            if table.state.is_over or table.relation_id not in job.published or not is_complete(table):
+                continue
+            await self.mark_started(job, table)
+            mark = await self._mark(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="done")
+            await self._outlet.until_durable(await mark.placed)
+            table.state = SnapshotState.DONE
+            await self._store.write(table)
+            self._tell(job, "snapshot_table_done", table=f"{table.schema}.{table.table}", rows=table.rows)
+
+    async def _mark(self, job: Job, table: TableRecord, kind: MarkKind, **more: object) -> Insert:
+        shape = job.shapes[table.relation_id].shape
+        body = shape.mark(kind, snapshot=job.record.id, **more)
+        mark = Insert(FrameKind.MARK, tuple(shape.entries(SchemaRole.CURRENT)), [body])
+        await self._outlet.put(mark)
+        return mark
+
+    async def _finished(self, job: Job, table: TableRecord) -> None:
+        """A piece of it is durable."""
+        if job.record.state is not SnapshotState.CANCELLED:
+            await self._store.write(table)
+
+    async def _end(self, job: Job, record: SnapshotRecord) -> None:
+        """Its tables are forgotten, what is known of it is kept."""
+        done = sum(table.state is SnapshotState.DONE for table in job.tables.values())
+        if record.state is SnapshotState.CANCELLED:
+            await self._mark_cancelled(job)
+        job.record = replace(record, rows=job.rows, size=job.size, tables_done=done, tables_planned=len(job.tables))
+        await self._store.write(job.record)
+        if record.state is not SnapshotState.FAILED:
+            await self._store.forget(job.record.id, job.tables)
+        self._tell(job, f"snapshot_{record.state}", rows=job.rows, size=job.size)
+        if self._mode is SnapshotMode.INITIAL_ONLY and record.kind is SnapshotKind.INITIAL:
+            self._around.stop.set()
+
+    async def _mark_cancelled(self, job: Job) -> None:
+        for table in job.tables.values():
+            if table.state is SnapshotState.RUNNING and table.relation_id in job.shapes:
+                await self._mark(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="cancelled")
+            table.state = SnapshotState.CANCELLED if not table.state.is_over else table.state
+
+    def _tell(self, job: Job, event: str, **fields: object) -> None:
+        self._around.log.info(event, snapshot=job.record.id, kind=job.record.kind, by=job.record.by, **fields)

@@ -1,0 +1,46 @@
+"""Puts the parts of snapshots together for one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate_reader.snapshot.coordinator import Snapshots
+from tidegate_reader.snapshot.readers import Readers
+from tidegate_reader.snapshot.reading import Windows
+from tidegate_reader.snapshot.store import Store
+
+if TYPE_CHECKING:
+    from tidegate_reader.framer import Framer
+    from tidegate_reader.opening import Checked, Run
+    from tidegate_reader.snapshot.exported import Exported
+    from tidegate_reader.snapshot.outlet import Outlet
+    from tidegate_reader.snapshot.store import Kept
+    from tidegate_reader.sources.postgres_wal.session import SideConnection
+    from tidegate_reader.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotParts:
+    """What the opening of a run found and made."""
+
+    exported: Exported
+    kept: Kept
+    checked: Checked
+
+
+def make_snapshots(
+    around: Surroundings, opened: Run, side: SideConnection, framer: Framer, outlet: Outlet, parts: SnapshotParts
+) -> Snapshots:
+    config, stamp = around.config, opened.stamp
+    windows = Windows(side, outlet, lambda: framer.recent, config.pipeline)
+    readers = Readers(
+        config,
+        outlet,
+        windows,
+        epoch=stamp.number,
+        room=framer.room,
+        server_version=parts.checked.server_version,
+    )
+    store = Store(opened.producer, config.pipeline, stamp.generation.id)
+    return Snapshots(around, outlet, readers, store, parts.kept, parts.exported, stamp.number)

@@ -1,0 +1,75 @@
+"""Which tables a snapshot is of, once: what is published when it starts, or what was asked for of that.
+
+Invariant: the plan is durable before the first row, and a snapshot that goes on after a crash keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.contracts.snapshot_request import join_table, split_table
+from tidegate.contracts.snapshot_status import SnapshotState
+from tidegate.errors import ConfigError
+from tidegate_reader.snapshot import catalogue
+from tidegate_reader.snapshot.records import TableRecord
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
+    from tidegate_reader.snapshot.catalogue import Published
+    from tidegate_reader.snapshot.exported import Exported
+    from tidegate_reader.snapshot.job import Job
+    from tidegate_reader.snapshot.readers import Readers
+
+
+async def plan_tables(
+    job: Job, config: PipelineConfig, exported: Exported | None, readers: Readers
+) -> list[TableRecord]:
+    """Looks at the catalogue as the snapshot sees it; gives the tables that are new in the plan."""
+    link = exported.link if exported is not None and exported.link is not None else await readers.asking()
+    listed = await catalogue.published(link.execute, config.publication_names, readers.server_version)
+    wanted = listed if job.record.has_plan else _chosen(job, listed)
+    planned = []
+    for table in wanted:
+        if job.record.has_plan and table.relation_id not in job.tables:
+            continue
+        job.published[table.relation_id] = table
+        shape = await catalogue.table_shape(link.execute, table)
+        job.shapes[table.relation_id] = shape
+        if table.relation_id not in job.tables:
+            heaps, rows = await catalogue.heaps(link.execute, table.relation_id)
+            planned.append(
+                TableRecord(
+                    snapshot=job.record.id,
+                    relation_id=table.relation_id,
+                    schema=table.schema,
+                    table=table.name,
+                    state=SnapshotState.WAITING,
+                    heaps=heaps,
+                    has_key=shape.has_key,
+                    estimated_rows=rows,
+                )
+            )
+    _give_up_what_is_gone(job)
+    return planned
+
+
+def _chosen(job: Job, listed: list[Published]) -> list[Published]:
+    if not job.record.tables:
+        return listed
+    by_name = {(table.schema, table.name): table for table in listed}
+    asked = [split_table(name) for name in job.record.tables]
+    missing = [join_table(*name) for name in asked if name not in by_name]
+    if missing:
+        raise ConfigError(
+            f"a snapshot was asked for of tables that are not published: {', '.join(missing)}",
+            code="SNAPSHOT_UNPUBLISHED",
+            remedy="Add them to the publication first; of a partitioned table name what is published, root or leaf.",
+        )
+    return [by_name[name] for name in asked]
+
+
+def _give_up_what_is_gone(job: Job) -> None:
+    """Dropped, or no longer published, since the plan was made: there is nothing to read."""
+    for relation_id, table in job.tables.items():
+        if relation_id not in job.published and not table.state.is_over:
+            table.state = SnapshotState.CANCELLED

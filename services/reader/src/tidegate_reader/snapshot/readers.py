@@ -1,0 +1,215 @@
+"""The connections that read, as many as are allowed, each one piece after the other.
+
+    next piece ─▶ transaction (exported or window) ─▶ rows ─▶ outlet ─▶ finishing: framed … durable ─▶ recorded
+
+Invariant: a reader goes on to its next piece while the one before is on its way, and what is recorded is what arrived.
+A reader whose connection breaks gives its piece back and takes a new connection, a few times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tidegate.contracts.frame import SchemaRole
+from tidegate.contracts.snapshot import SnapshotHead, reading_number
+from tidegate.errors import TransientError
+from tidegate.observability import logs
+from tidegate_reader.snapshot import catalogue, reading
+from tidegate_reader.snapshot.job import Job, Piece
+from tidegate_reader.snapshot.link import ReadingLink
+from tidegate_reader.snapshot.outlet import Outlet
+from tidegate_reader.snapshot.queries import moved_since, rows_of
+from tidegate_reader.snapshot.reading import Counted, Windows
+from tidegate_reader.snapshot.refusals import EXPORT_GONE, TABLE_CHANGED, TABLE_LOCKED
+from tidegate_reader.snapshot.throttle import Throttle
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
+    from tidegate_reader.snapshot.exported import Exported
+    from tidegate_reader.snapshot.records import TableRecord
+
+MOST_BREAKS = 8
+"""In a row; with the pauses between them a minute and a half."""
+_BREAK_SECONDS = 0.25
+_LONGEST_BREAK_SECONDS = 30.0
+_PAGE_BYTES = 8192
+_FIRST_PAGES = 512
+"""4 MiB: of the first piece beside the stream; from its time follows the next one's size."""
+_MOST_PAGES = 131_072
+
+
+class Readers:
+    def __init__(
+        self, config: PipelineConfig, outlet: Outlet, windows: Windows, *, epoch: int, room: int, server_version: int
+    ) -> None:
+        self.server_version = server_version
+        self.on_finished: Callable[[Job, TableRecord], Awaitable[None]] | None = None
+        self.on_piece: Callable[[Job, TableRecord], Awaitable[None]] | None = None
+        self.open_since: dict[int, float] = {}
+        """Reading number to when its transaction began."""
+        self._config, self._outlet, self._windows = config, outlet, windows
+        self._epoch, self._room = epoch, room
+        self._count = 0
+        self._pages = _FIRST_PAGES
+        self._log = logs.get("reader")
+        limits = config.snapshot
+        self._throttle = Throttle(limits.max_rows_per_second, limits.max_bytes_per_second)
+        self._asking: ReadingLink | None = None
+
+    async def asking(self) -> ReadingLink:
+        """For questions outside any transaction; made anew each time it is asked for first in a job."""
+        if self._asking is not None:
+            self._asking.close()
+        self._asking = await self._open()
+        return self._asking
+
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.close()
+
+    async def read(self, job: Job, exported: Exported | None, is_wanted: Callable[[], bool]) -> bool:
+        """Until no piece is left, or it is wanted no more. Whether anything was read."""
+        before = self._count
+        finishing: asyncio.Queue[tuple[Piece, Counted] | None] = asyncio.Queue()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                recorder = tasks.create_task(self._record(job, finishing), name="snapshot_recorder")
+                async with asyncio.TaskGroup() as group:
+                    for number in range(self._config.snapshot.connections):
+                        group.create_task(self._work(job, exported, is_wanted, finishing), name=f"snapshot_{number}")
+                finishing.put_nowait(None)
+                await recorder
+        except ExceptionGroup as failures:
+            raise _first_of(failures) from failures
+        finally:
+            job.given_back()
+        return self._count > before
+
+    async def _work(
+        self,
+        job: Job,
+        exported: Exported | None,
+        is_wanted: Callable[[], bool],
+        finishing: asyncio.Queue[tuple[Piece, Counted] | None],
+    ) -> None:
+        link: ReadingLink | None = None
+        breaks = 0
+        try:
+            while is_wanted() and (piece := self._next(job, exported)) is not None:
+                try:
+                    link = link or await self._open()
+                    counted = await self._read_piece(link, job, piece, exported)
+                except TransientError as error:
+                    if link is not None:
+                        link.close()
+                    link = None
+                    piece.heap.put_back(piece.pages)
+                    breaks += error.code != TABLE_LOCKED
+                    if error.code == EXPORT_GONE or breaks > MOST_BREAKS:
+                        raise
+                    await self._before_next_try(job, piece, exported, error, breaks)
+                else:
+                    breaks, job.waits_for = 0, ""
+                    finishing.put_nowait((piece, counted))
+        finally:
+            if link is not None:
+                link.close()
+
+    def _next(self, job: Job, exported: Exported | None) -> Piece | None:
+        pages = self._pages if exported is None else self._config.snapshot.range // _PAGE_BYTES
+        return job.next_piece(pages, self.server_version, is_exported=exported is not None)
+
+    async def _read_piece(self, link: ReadingLink, job: Job, piece: Piece, exported: Exported | None) -> Counted:
+        self._count += 1
+        head = SnapshotHead(job.id, piece.table.relation_id, reading_number(self._epoch, self._count), 0, 0, 0)
+        if self.on_piece is not None:
+            await self.on_piece(job, piece.table)
+        with self._open_transaction(head.reading):
+            if exported is not None:
+                await reading.begin(link, piece.heap, exported.name)
+                head, seen = exported.head(head), exported.seen
+            else:
+                head, seen = await self._windows.open(link, piece.heap, head)
+            filenode, _ = await catalogue.filenode_and_pages(link.execute, piece.heap)
+            reading.check_heap(piece.heap, filenode)
+            _note_horizon(piece.table, seen.xmin, is_exported=exported is not None)
+            began = time.monotonic()
+            counted = await self._rows(link, job, piece, head)
+            await link.execute("COMMIT")
+        if exported is None and not piece.is_moved:
+            self._adapt(time.monotonic() - began)
+        return counted
+
+    async def _rows(self, link: ReadingLink, job: Job, piece: Piece, head: SnapshotHead) -> Counted:
+        table = job.published[piece.table.relation_id]
+        described = await catalogue.table_shape(link.execute, table)
+        where = [table.where, job.filters_of(piece.table)]
+        if piece.is_moved:
+            query = rows_of(piece.heap, described.columns, None, [*where, moved_since(piece.table.horizon)])
+        else:
+            query = rows_of(piece.heap, described.columns, piece.pages, where, is_last=piece.is_last)
+        schema = tuple(described.shape.entries(SchemaRole.CURRENT))
+        return await reading.put_rows(link.copy(query), self._outlet, head, schema, self._room, self._throttle)
+
+    async def _record(self, job: Job, finishing: asyncio.Queue[tuple[Piece, Counted] | None]) -> None:
+        while (finished := await finishing.get()) is not None:
+            piece, counted = finished
+            if counted.last is not None:
+                await self._outlet.until_durable(await counted.last.placed)
+            job.finished(piece, counted.rows, counted.bytes)
+            if self.on_finished is not None:
+                await self.on_finished(job, piece.table)
+
+    async def _before_next_try(
+        self, job: Job, piece: Piece, exported: Exported | None, error: TransientError, breaks: int
+    ) -> None:
+        job.waits_for = error.message
+        self._log.warning("snapshot_reading_broken", code=error.code, table=piece.table.table, breaks=breaks)
+        if error.code == TABLE_CHANGED:
+            await self._look_again(job, piece, exported)
+        await asyncio.sleep(min(_LONGEST_BREAK_SECONDS, _BREAK_SECONDS * 2**breaks))
+
+    async def _look_again(self, job: Job, piece: Piece, exported: Exported | None) -> None:
+        """The table was rewritten, or is gone. The exported snapshot may see nothing of what was rewritten."""
+        if exported is not None:
+            job.later.add(piece.table.relation_id)
+            return
+        link = await self.asking()
+        filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
+        if filenode != piece.heap.filenode:
+            piece.heap.begin_anew(filenode, pages)
+            piece.table.is_one_reading = False
+
+    def _adapt(self, seconds: float) -> None:
+        """The next piece takes about as long as it may."""
+        wanted = self._config.snapshot.transaction.total_seconds()
+        factor = min(2.0, max(0.25, wanted / max(seconds, 0.001)))
+        self._pages = int(min(_MOST_PAGES, max(1, self._pages * factor)))
+
+    @contextmanager
+    def _open_transaction(self, number: int) -> Iterator[None]:
+        self.open_since[number] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self.open_since[number]
+
+    async def _open(self) -> ReadingLink:
+        return await ReadingLink.open(self._config.source, f"tidegate {self._config.pipeline} snapshot")
+
+
+def _first_of(failure: Exception) -> Exception:
+    while isinstance(failure, ExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
+def _note_horizon(table: TableRecord, xmin: int, *, is_exported: bool) -> None:
+    if not table.horizon:
+        table.horizon = str(xmin)
+    elif not is_exported:
+        table.is_one_reading = False

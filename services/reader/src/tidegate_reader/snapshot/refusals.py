@@ -1,0 +1,49 @@
+"""What PostgreSQL's refusals of a reading mean. Its texts may quote values and are never passed on.
+
+| SQLSTATE | kind |
+| --- | --- |
+| 42501, no right to read | ConfigError |
+| 22023, 42704 at SET TRANSACTION SNAPSHOT | the exported snapshot is gone |
+| 55P03: locked for long | TransientError, without end |
+| 42703, 42P01: column or table is not there (any more) | the table has changed |
+| 22*, 42883, 42601, 42804: filter that does not fit its column | ConfigError |
+| anything else | TransientError |
+"""
+
+from tidegate.errors import ConfigError, TidegateError, TransientError
+
+EXPORT_GONE = "SNAPSHOT_EXPORT_GONE"
+TABLE_CHANGED = "SNAPSHOT_TABLE_CHANGED"
+TABLE_LOCKED = "SNAPSHOT_TABLE_LOCKED"
+
+
+def refused_reading(state: str) -> TidegateError:
+    if state == "42501":
+        return ConfigError(
+            "the role may not read a table of a snapshot",
+            code="SNAPSHOT_DENIED",
+            remedy="GRANT SELECT on every table that is published (and USAGE on its schema) to the role.",
+        )
+    if state in ("42703", "42P01", "3F000"):
+        return TransientError(
+            f"a table has changed while it was read (SQLSTATE {state})",
+            code=TABLE_CHANGED,
+            remedy="Nothing: it is looked at again.",
+        )
+    if state == "55P03":
+        return TransientError(
+            "a table of a snapshot is locked by somebody who changes it",
+            code=TABLE_LOCKED,
+            remedy="It is tried again until the lock is gone; look for the transaction that holds it.",
+        )
+    if state[:2] == "22" or state in ("42883", "42601", "42804", "42846"):
+        return ConfigError(
+            f"a filter of a snapshot does not fit its column (SQLSTATE {state})",
+            code="SNAPSHOT_FILTER",
+            remedy="Compare the column with a value of its type.",
+        )
+    return TransientError(
+        f"a reader of rows was refused with SQLSTATE {state}",
+        code="SNAPSHOT_READING",
+        remedy="See the server's log; it is tried again.",
+    )
