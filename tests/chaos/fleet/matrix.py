@@ -3,7 +3,7 @@
 Invariant: every number from M01 to M45 stands here, built or with its reason.
 """
 
-from chaos.fleet import faults, link_faults, lost_faults, server_faults
+from chaos.fleet import faults, link_faults, lost_faults, server_faults, soak
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.links import Link
 
@@ -70,7 +70,7 @@ MATRIX = (
         "M05",
         "slot advanced behind our back",
         "I8",
-        (Variant("by SQL", lost_faults.slot_advanced, quick=1, nightly=6, lost=True),),
+        (Variant("by SQL", lost_faults.slot_advanced, nightly=6, lost=True),),
         missing="ask above the end",
     ),
     Case(
@@ -262,7 +262,13 @@ MATRIX = (
     ),
     Case("M42", "ENOSPC and EIO on every path", "stop or retry", missing="not built"),
     Case("M43", "little memory", "I10", missing="not built (cgroup)"),
-    Case("M44", "soak", "all", missing="run as SOAK=seconds: any of the faults above, one after another"),
+    Case(
+        "M44",
+        "soak: 5 to 12 faults in a row, no barrier between",
+        EVERYTHING,
+        (Variant("any faults", soak.soak, nightly=20),),
+        missing="24 hours of it",
+    ),
     Case("M45", "the admin API under attack meanwhile", "latency", missing="services/admin-api/tests (test_hostile)"),
 )
 

@@ -12,7 +12,7 @@ import random
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -168,13 +168,13 @@ def _believe_any_generation(ingest: Any) -> None:
 def _tampering(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Spoil:
     """What the sink hands to Kafka's client, batch by batch."""
 
-    def spoil(writer: Any) -> None:
-        produce = writer.KafkaTopicsSink._produce
+    def spoil(transactional: Any) -> None:
+        send = transactional.TransactionalProducer.send
 
         def tampered(self: Any, topic: str, partition: int, batch: list[dict[str, Any]]) -> None:
-            produce(self, topic, partition, change(batch) if ".public." in topic else batch)
+            send(self, topic, partition, change(batch) if ".public." in topic else batch)
 
-        writer.KafkaTopicsSink._produce = tampered
+        transactional.TransactionalProducer.send = tampered
 
     return spoil
 
@@ -209,20 +209,31 @@ def _random_ids(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return batch
 
 
-def _dead_letters_dropped(writer: Any) -> None:
-    writer.KafkaTopicsSink.write_dead_letters = lambda self, letters: None
+def _dead_letters_dropped(dead_letter_topic: Any) -> None:
+    dead_letter_topic.DeadLetterTopic.send = lambda self, letters, producer: None
 
 
-def _undecodable_skipped(commit: Any) -> None:
-    """Refused rows are counted as written."""
-    commit.dead_letter = lambda *_, **__: None
+def _refused_skipped(commit: Any) -> None:
+    """What the sink refuses is counted as written."""
     write = commit.Delivery._write
 
     def skipped(self: Any, taken: Any) -> None:
-        self._sink.write_dead_letters = lambda letters: None
-        write(self, taken)
+        sink = self._sink
+        self._sink = _Uncritical(sink)
+        try:
+            write(self, taken)
+        finally:
+            self._sink = sink
 
     commit.Delivery._write = skipped
+
+
+class _Uncritical:
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def write(self, frame: Any, after: Any) -> Any:
+        return replace(self._sink.write(frame, after), rejected=())
 
 
 def _hole_ignored(ingest: Any) -> None:
@@ -233,24 +244,25 @@ def _hole_ignored(ingest: Any) -> None:
     ingest.Ingest._is_next = takes_everything
 
 
-def _cursor_outside_the_transaction(writer: Any) -> None:
+def _cursor_outside_the_transaction(transactional: Any) -> None:
     """Events are committed, and where the lane reads on is told later: now and then."""
-    commit = writer.KafkaTopicsSink.commit
+    commit = transactional.TransactionalProducer.commit
     turns = [0]
 
     def careless(self: Any, cursor: Any) -> None:
         turns[0] += 1
-        if turns[0] % 20 == 1 or not self._in_transaction:
+        if turns[0] % 20 == 1 or not self._waiting:
             commit(self, cursor)
             return
-        self._send(self._producer)
+        self._begin(self._producer)
+        self._send_waiting(self._producer)
         self._producer.commit_transaction(30)
         self._in_transaction = False
 
-    writer.KafkaTopicsSink.commit = careless
+    transactional.TransactionalProducer.commit = careless
 
 
-_WRITER = "tidegate_processor.sinks.kafka_topics.writer"
+_WRITER = "tidegate_processor.sinks.shared.transactional"
 PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "confirm on receive": (Plant("tidegate_reader.pipeline", _confirm_on_receive),),
     "filter by change LSN": (Plant("tidegate_reader.framer", _filter_by_change_lsn),),
@@ -269,9 +281,9 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "TOAST value made null": (Plant(_WRITER, _tampering(_null_for_unchanged)),),
     "two events of a key swapped": (Plant(_WRITER, _tampering(_swapped)),),
     "last event of a batch dropped": (Plant(_WRITER, _tampering(lambda batch: batch[:-1] if batch[1:] else batch)),),
-    "refused event skipped": (Plant("tidegate_processor.commit", _undecodable_skipped),),
+    "refused event skipped": (Plant("tidegate_processor.commit", _refused_skipped),),
     "random event ids": (Plant(_WRITER, _tampering(_random_ids)),),
-    "dead letter dropped": (Plant(_WRITER, _dead_letters_dropped),),
+    "dead letter dropped": (Plant("tidegate_processor.sinks.shared.dead_letter_topic", _dead_letters_dropped),),
     "hole in seq ignored": (Plant("tidegate_processor.ingest", _hole_ignored),),
     "cursor outside the transaction": (Plant(_WRITER, _cursor_outside_the_transaction),),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+from chaos.fleet import faults
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.field import CATCH_UP_SECONDS, Field, Outcome, waiting_for
 from chaos.fleet.judge import Violation
@@ -105,6 +106,8 @@ class Trials:
         with ground.load.flowing():
             ground.load.wait_for(5, 30)
             variant.fault(ground, draw)
+            if draw.random() < 0.5:
+                faults.flow(ground, draw)  # what heals meets work, and not only an end
             for keeper in (ground.reader, ground.processor):
                 if keeper.is_down:
                     raise AssertionError(f"I7: the {keeper.name} ended with {keeper.exits[-1]}: a person has to act")
