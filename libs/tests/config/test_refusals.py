@@ -11,6 +11,15 @@ from tidegate.config.secret import Secret
 from tidegate.errors import ConfigError, Problem
 
 ABSENT = object()
+_OPTIONS = "transforms[0].options"
+_COLUMN = f"{_OPTIONS}.columns[0]"
+_IN_SINK = f"sinks[0].{_OPTIONS}.colums"
+_SINK = {"name": "a", "type": "kafka_topics"}
+
+
+def _transform(verb: str, **options: object) -> dict[str, object]:
+    return {"type": verb, "options": options}
+
 
 MISTAKES: list[tuple[str, object, str, str]] = [
     ("extra", 1, "extra", "CONFIG_UNKNOWN_KEY"),
@@ -86,7 +95,17 @@ MISTAKES: list[tuple[str, object, str, str]] = [
     ("sinks", [None], "sinks[0]", "CONFIG_TYPE"),
     ("sinks", [{"name": "a", "type": "kafka_topic"}], "sinks[0].type", "CONFIG_CHOICE"),
     ("sinks", [{"name": "a", "type": "kafka_topics"}] * 2, "sinks[1].name", "SINK_DUPLICATE"),
-    ("transforms", [{"type": "mask"}], "transforms[0].type", "TRANSFORM_UNKNOWN"),
+    ("transforms", [{"type": "blur"}], "transforms[0].type", "TRANSFORM_UNKNOWN"),
+    ("transforms", [{"type": "mask", "options": {"columns": ["a"]}}], "transforms[0].options.how", "CONFIG_MISSING"),
+    ("transforms", [_transform("mask", how="zero", columns=[])], "transforms[0].options.columns", "CONFIG_RANGE"),
+    ("transforms", [_transform("mask", how="zero", columns=["a" * 64])], _COLUMN, "CONFIG_NAME_TOO_LONG"),
+    ("transforms", [_transform("mask", how="hash", columns=["a"])], _OPTIONS, "TRANSFORM_SALT_MISSING"),
+    ("transforms", [_transform("mask", how="zero", columns=["a"], salt="${env:A}")], _OPTIONS, "TRANSFORM_SALT_UNUSED"),
+    ("transforms", [_transform("mask", how="hash", salt="canary-7f3a")], f"{_OPTIONS}.salt", "SECRET_PLAIN"),
+    ("transforms", [_transform("drop_columns", tables=["orders"])], f"{_OPTIONS}.tables[0]", "CONFIG_TABLE"),
+    ("transforms", [_transform("rename_fields", fields={"a": "c", "b": "c"})], _OPTIONS, "TRANSFORM_RENAME_TWICE"),
+    ("transforms", [_transform("filter", action="pass")], f"{_OPTIONS}.action", "CONFIG_CHOICE"),
+    ("sinks", [_SINK | {"transforms": [_transform("mask", colums=["a"])]}], _IN_SINK, "CONFIG_UNKNOWN_KEY"),
     ("reader", {"http": 8081}, "reader.http", "CONFIG_ADDRESS"),
     ("log", {"level": "INFO"}, "log.level", "CONFIG_CHOICE"),
 ]

@@ -10,12 +10,14 @@ from tidegate.columns.cast_nested import cast_text
 from tidegate.columns.casts import EXTENSIONS, cast_of
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
+from tidegate.columns.rewrites import FrameRewriter
 from tidegate.columns.typed import Caster
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameHeader, FrameKind, SchemaEntry, SchemaRole
 from tidegate.contracts.generation import Generation
 from tidegate.lsn import ZERO, Lsn
 from tidegate.pgoutput import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Insert, Relation, ReplicaIdentity
+from tidegate.pgoutput.rewrite import Writer, Written
 from tidegate.position import BEGINNING
 
 _INT4, _INT4_ARRAY = 23, 1007
@@ -28,8 +30,13 @@ def warm() -> None:
     FrameEncoder(source, lambda *_: "").encode(frame)
     for batch in FrameDecoder(source).decode(frame):
         Caster().cast(batch)
+    FrameRewriter(_masked, lambda *_: True).rewrite(frame)
     for cast in (cast_of(_INT4_ARRAY, -1, {}), EXTENSIONS["hstore"]):
         cast_text(pa.array([b"{1}"], pa.large_binary()), cast)
+
+
+def _masked(relation: Relation, *_: object) -> list[Written]:
+    return [Written(column, Writer.HASH) for column in relation.columns]
 
 
 def _frame() -> Frame:

@@ -21,6 +21,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.problems import Path, format_path, problem_from
 from tidegate.config.secret import Secret
 from tidegate.config.sinks import SinkConfig
+from tidegate.config.transforms import OPTIONS
 from tidegate.errors import ConfigError, Problem
 from tidegate.observability import logs
 
@@ -110,6 +111,11 @@ class _Candidate:
             if model is not None and isinstance(options, dict):
                 _, details = _validated(model, options)
                 errors += [(model, each, ("sinks", index, "options")) for each in details]
+        for path, transform in _transforms(self.tree):
+            model, options = OPTIONS.get(str(transform.get("type"))), transform.get("options", {})
+            if model is not None and isinstance(options, dict):
+                _, details = _validated(model, options)
+                errors += [(model, each, (*path, "options")) for each in details]
         return config, errors
 
     def _take_back_guesses(self, errors: list[tuple[type[BaseModel], ErrorDetails, Path]]) -> bool:
@@ -171,6 +177,16 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
 def _sinks(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     sinks = tree.get("sinks")
     return [sink if isinstance(sink, dict) else {} for sink in sinks] if isinstance(sinks, list) else []
+
+
+def _transforms(tree: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    owners: list[tuple[Path, Mapping[str, Any]]] = [((), tree)]
+    owners += [(("sinks", index), sink) for index, sink in enumerate(_sinks(tree))]
+    for path, owner in owners:
+        found = owner.get("transforms")
+        for index, transform in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(transform, dict):
+                yield (*path, "transforms", index), transform
 
 
 def _duplicate_names(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -9,8 +9,9 @@ from tidegate.config.base import Address, HttpAddress, Many, Model, Size, size
 from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
-from tidegate.config.sinks import NAME_PATTERN, SinkConfig, Transform
+from tidegate.config.sinks import NAME_PATTERN, SinkConfig
 from tidegate.config.snapshot import SnapshotConfig
+from tidegate.config.transforms import Transform
 from tidegate.config.source import PostgresSource
 from tidegate.config.values import LogFormat, LogLevel
 from tidegate.contracts import names
@@ -89,6 +90,11 @@ class PipelineConfig(Model):
 
     def sink(self, name: str) -> SinkConfig:
         return next(sink for sink in self.sinks if sink.name == name)
+
+    def lane(self, name: str) -> SinkConfig:
+        """The sink as its lane serves it: the pipeline's transforms before its own."""
+        sink = self.sink(name)
+        return sink.model_copy(update={"transforms": (*self.transforms, *sink.transforms)})
 
 
 def _with_default(data: dict[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:

@@ -1,35 +1,23 @@
 """Where the changes go: one entry a sink, each with a lane of its own.
 
-Invariant: kinds of sinks and transforms are closed sets. A transform that nobody applies (a mask!) is refused, not
-ignored.
+Invariant: kinds of sinks are a closed set. What a sink takes is what its routes take and no filter of its lane leaves
+out; `PipelineConfig.lane` is the sink with the pipeline's transforms before its own.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from tidegate.config.base import Many, Model
-from tidegate.config.problems import did_you_mean, refuse
+from tidegate.config.problems import refuse
 from tidegate.config.tables import TablePattern
+from tidegate.config.transforms import Transform, passes
 from tidegate.config.values import SinkType as SinkType
 from tidegate.config.values import StartFrom as StartFrom
 from tidegate.config.values import Trigger as Trigger
 from tidegate.events import Operation
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
-
-TRANSFORM_TYPES: frozenset[str] = frozenset()
-"""The verbs of the processor's transform registry."""
-
-
-def _known_transform(value: str) -> str:
-    if value not in TRANSFORM_TYPES:
-        raise refuse(
-            code="TRANSFORM_UNKNOWN",
-            reason="no transform has this name",
-            remedy=did_you_mean(value, TRANSFORM_TYPES) or "Remove it.",
-        )
-    return value
 
 
 def _without_snapshot(value: StartFrom) -> StartFrom:
@@ -50,11 +38,6 @@ class Route(Model):
 
     def matches(self, schema: str, table: str, operation: str) -> bool:
         return operation in self.operations and any(pattern.matches(schema, table) for pattern in self.tables)
-
-
-class Transform(Model):
-    type: Annotated[str, AfterValidator(_known_transform)] = Field(description="What is done to each change.")
-    options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of the transform.")
 
 
 class SinkConfig(Model):
@@ -79,4 +62,5 @@ class SinkConfig(Model):
     options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of this kind of sink.")
 
     def takes(self, schema: str, table: str, operation: str) -> bool:
-        return not self.routes or any(route.matches(schema, table, operation) for route in self.routes)
+        is_routed = not self.routes or any(route.matches(schema, table, operation) for route in self.routes)
+        return is_routed and passes(self.transforms, schema, table, operation)

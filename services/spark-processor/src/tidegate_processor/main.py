@@ -11,8 +11,9 @@ from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
 from tidegate_processor.pipeline import run
 from tidegate_processor.sinks.registry import OPTIONS
+from tidegate_processor.transforms.registry import check as check_transforms
 
-_SECRETS = ("kafka", "redis")
+_SECRETS = ("kafka", "redis", "transforms", "sinks")
 """Sections whose secrets this service reads; it knows nothing of the source."""
 
 
@@ -29,6 +30,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
+        check_transforms(config)
         logs.configure("processor", config.pipeline, level=config.log.level, style=config.log.format)
         return run(config, stop)
     except ConfigError as error:

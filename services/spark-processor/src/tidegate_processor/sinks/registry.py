@@ -14,6 +14,7 @@ from tidegate_processor.sinks.file.place import file_cursor
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
 from tidegate_processor.sinks.shared.group_cursor import group_cursor
 from tidegate_processor.sinks.stdout.config import StdoutOptions
+from tidegate_processor.transformed_sink import TransformedSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,10 @@ class _Kind:
 
 
 def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
-    return _KINDS[sink.type].make(config, sink)
+    """Behind the transforms of its lane, if it has any."""
+    lane = config.lane(sink.name)
+    made = _KINDS[sink.type].make(config, lane)
+    return TransformedSink(made, lane) if lane.transforms else made
 
 
 def cursor_of(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:

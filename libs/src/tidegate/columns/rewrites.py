@@ -1,0 +1,200 @@
+"""Frames to frames: the same changes with other columns, so that whoever decodes them needs to know of no transform.
+
+    rewriter = FrameRewriter(plan, takes)
+    frame = rewriter.rewrite(frame, after)
+
+What is not wanted, or lies at or below `after`, keeps its ordinal and is no event any more. Invariant: a body gives
+another body or one DecodeError, the one that its decoder would give; a frame that nothing is to be done to is the
+same object.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tidegate.columns import layout
+from tidegate.columns.blake2b import KEY_WORDS, WORDS, absorbed
+from tidegate.columns.envelopes import EventSource, default_envelope
+from tidegate.columns.frames import Changes, scan_frame
+from tidegate.columns.layout import Refusal
+from tidegate.columns.plans import PLANS_KEPT, Plans, Section, Shape
+from tidegate.columns.refusals import RejectedChange, decode_error
+from tidegate.columns.rewrite_kernels import (
+    COLUMN_FIELDS,
+    HASH_LENGTH,
+    RELATION_FIELDS,
+    TOKEN_LENGTH,
+    VALUE_HEAD,
+    rewrite,
+)
+from tidegate.columns.snapshots import snapshot_route
+from tidegate.columns.text import SLACK
+from tidegate.contracts.frame import Frame, FrameKind, SchemaEntry, SchemaRole
+from tidegate.events import Operation
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.encode import encode_message
+from tidegate.pgoutput.messages import Relation, Type
+from tidegate.pgoutput.rewrite import HASH_BYTES, TOKEN_BYTES, Writer, Written, key_of, rewritten_relation
+from tidegate.position import BEGINNING, Position
+
+ColumnPlan: TypeAlias = Callable[[Relation, Mapping[int, Type], bool], Sequence[Written]]
+"""What becomes of each column. False: of a shape that was before, of which no row will come; nothing is refused."""
+Takes: TypeAlias = Callable[[str, str, Operation], bool]
+
+_NO_SOURCE = EventSource("", "", 0)
+_DIGEST_BYTES = {Writer.HASH: HASH_BYTES, Writer.TOKEN: TOKEN_BYTES}
+_LENGTHS = {Writer.HASH: HASH_LENGTH, Writer.TOKEN: TOKEN_LENGTH}
+_NO_COLUMNS = np.zeros((0, COLUMN_FIELDS), np.int64)
+_TUPLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _RelationPlan:
+    """A row of the kernel's table but for where its columns begin, these columns, and how much a row can grow."""
+
+    is_changed: bool
+    columns: np.ndarray
+    kept: int
+    growth: int
+
+
+class FrameRewriter:
+    """For one lane; keeps the plans of the relations it has seen. Not for two threads at once."""
+
+    def __init__(self, plan: ColumnPlan, takes: Takes) -> None:
+        self._plan = plan
+
+        def route(schema: str, table: str, operation: Operation) -> str | None:
+            return "" if takes(schema, table, operation) else None
+
+        self._wal_plans = Plans(_NO_SOURCE, route, default_envelope)
+        self._row_plans = Plans(_NO_SOURCE, snapshot_route(route), default_envelope)
+        self._words = np.zeros(WORDS, np.uint64)
+        self._pieces: dict[bytes, int] = {}
+        self._keys: dict[tuple[bytes, Writer], int] = {}
+        self._piece_bytes = np.zeros(SLACK, np.uint8)
+        self._key_words = np.zeros((1, KEY_WORDS), np.uint64)
+        self._planned: dict[Shape, _RelationPlan] = {}
+        self._tables: dict[tuple[Shape, ...], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._schemas: dict[tuple[SchemaEntry, ...], tuple[SchemaEntry, ...]] = {}
+
+    def rewrite(self, frame: Frame, after: Position = BEGINNING) -> Frame:
+        """Of a `wal` frame that is whole or re-joined."""
+        schema = self._schema(frame.schema)
+        section = self._section(frame)
+        relations, columns, growth = self._table(section)
+        if not relations[:, 0].any():
+            return frame if schema == frame.schema else replace(frame, schema=schema)
+        changes = scan_frame(frame, after, section, section.topics)
+        wanted = np.ones(len(changes.rows), np.bool_)
+        body = self._body(changes, wanted, relations, columns, growth)
+        return replace(frame, schema=schema, body=body)
+
+    def as_received(self, frame: Frame, refused: RejectedChange) -> RejectedChange:
+        """A change of `frame` that was refused after it was rewritten. Of a relation of which values are withheld,
+        nothing is left but its names."""
+        section = self._section(frame)
+        relation_id = refused.shape.relation.relation_id
+        place = section.ids.tolist().index(relation_id)
+        shape = section.shapes[place]
+        if self._relation(shape).is_changed:
+            return replace(refused, shape=replace(shape, source=()), raw=b"")
+        return replace(refused, shape=shape)
+
+    def _section(self, frame: Frame) -> Section:
+        plans = self._row_plans if frame.header.kind is FrameKind.SNAPSHOT else self._wal_plans
+        return plans.section(frame)
+
+    def _body(
+        self, changes: Changes, wanted: np.ndarray, relations: np.ndarray, columns: np.ndarray, growth: np.ndarray
+    ) -> bytes:
+        room = len(changes.body) + SLACK
+        if len(changes.rows):
+            room += int(growth[changes.rows[:, layout.RELATION]].sum())
+        out = np.empty(room, np.uint8)
+        plan = relations, columns, self._piece_bytes, self._key_words, self._words
+        used, row = rewrite(changes.body, changes.rows, wanted, plan, out)
+        if used < 0:
+            raise decode_error(changes, row, Refusal.ROW_WIDTH)
+        return out[:used].tobytes()
+
+    def _table(self, section: Section) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Relations, columns and growth, for a kernel."""
+        found = self._tables.get(section.shapes)
+        if found is None:
+            if len(self._tables) >= PLANS_KEPT:
+                self._tables.clear()
+            plans = [self._relation(shape) for shape in section.shapes]
+            rows, at = np.zeros((len(plans), RELATION_FIELDS), np.int64), 0
+            for row, plan in zip(rows, plans, strict=True):
+                row[:] = plan.is_changed, at, len(plan.columns), plan.kept
+                at += len(plan.columns)
+            columns = (
+                np.concatenate([plan.columns for plan in plans]) if plans else np.zeros((0, COLUMN_FIELDS), np.int64)
+            )
+            growth = np.array([plan.growth for plan in plans], np.int64)
+            found = self._tables[section.shapes] = rows, columns, growth
+        return found
+
+    def _relation(self, shape: Shape) -> _RelationPlan:
+        found = self._planned.get(shape)
+        if found is None:
+            if len(self._planned) >= PLANS_KEPT:
+                self._planned.clear()
+                self._tables.clear()
+            columns = self._plan(shape.relation, shape.types, True)
+            found = self._planned[shape] = self._relation_plan(columns)
+        return found
+
+    def _relation_plan(self, columns: Sequence[Written]) -> _RelationPlan:
+        rows = [self._column(each) for each in columns]
+        masked = sum(
+            VALUE_HEAD + _LENGTHS.get(each.writer, len(each.fixed)) for each in columns if each.writer > Writer.COPY
+        )
+        return _RelationPlan(
+            is_changed=any(each.writer is not Writer.COPY for each in columns),
+            columns=np.array(rows, np.int64).reshape(len(rows), COLUMN_FIELDS),
+            kept=sum(not each.is_dropped for each in columns),
+            growth=_TUPLES * masked,
+        )
+
+    def _column(self, column: Written) -> list[int]:
+        fixed_at = self._piece(column.fixed) if column.writer is Writer.FIXED else 0
+        key = self._key(column) if column.writer in _DIGEST_BYTES else 0
+        return [int(column.writer), int(column.canon), fixed_at, len(column.fixed), key]
+
+    def _piece(self, piece: bytes) -> int:
+        at = self._pieces.get(piece)
+        if at is None:
+            at = self._pieces[piece] = len(self._piece_bytes) - SLACK
+            used = self._piece_bytes[:at]
+            self._piece_bytes = np.concatenate([used, np.frombuffer(piece + bytes(SLACK), np.uint8)])
+        return at
+
+    def _key(self, column: Written) -> int:
+        salt = column.salt, column.writer
+        at = self._keys.get(salt)
+        if at is None:
+            at = self._keys[salt] = len(self._keys)
+            new = absorbed(key_of(column.salt), _DIGEST_BYTES[column.writer])
+            self._key_words = np.concatenate([self._key_words[:at], new[None]])
+        return at
+
+    def _schema(self, entries: tuple[SchemaEntry, ...]) -> tuple[SchemaEntry, ...]:
+        found = self._schemas.get(entries)
+        if found is None:
+            if len(self._schemas) >= PLANS_KEPT:
+                self._schemas.clear()
+            found = self._schemas[entries] = tuple(self._entry(entry, entries) for entry in entries)
+        return found
+
+    def _entry(self, entry: SchemaEntry, entries: Sequence[SchemaEntry]) -> SchemaEntry:
+        message = decode_message(entry.message)
+        if not isinstance(message, Relation):
+            return entry
+        described = [decode_message(each.message) for each in entries if each.role is entry.role]
+        types = {each.type_oid: each for each in described if isinstance(each, Type)}
+        columns = self._plan(message, types, entry.role is SchemaRole.CURRENT)
+        return replace(entry, message=encode_message(rewritten_relation(message, columns)))

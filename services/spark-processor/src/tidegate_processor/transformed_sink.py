@@ -1,0 +1,59 @@
+"""A sink behind its lane's transforms: it is given frames in which they have been applied, and knows nothing of them.
+
+Invariant: nothing reaches the sink but through the transforms. A dead letter holds the change as it was received, so
+that a replay transforms it anew; but of a table that is masked or that columns are dropped of, it holds only where the
+change stands in the raw topic: whoever may read dead letters must not thereby read what the sink must not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.config.sinks import SinkConfig
+from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.frame import Frame
+from tidegate.position import Position
+from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
+from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
+
+if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
+    from tidegate.columns.rewrites import FrameRewriter
+    from tidegate.contracts.dead_letter import DeadLetter
+
+
+class TransformedSink:
+    def __init__(self, sink: Sink, lane: SinkConfig) -> None:
+        self.capabilities: Capabilities = sink.capabilities
+        self._sink = sink
+        self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
+        self._takes = lane.takes
+        self._frames: FrameRewriter | None = None
+
+    def ping(self) -> None:
+        self._sink.ping()
+
+    def open(self) -> Cursor | None:
+        return self._sink.open()
+
+    def write(self, frame: Frame, after: Position) -> Receipt:
+        rewriter = self._rewriter()
+        receipt = self._sink.write(rewriter.rewrite(frame, after), after)
+        if not receipt.rejected:
+            return receipt
+        return replace(receipt, rejected=tuple(rewriter.as_received(frame, each) for each in receipt.rejected))
+
+    def write_dead_letters(self, letters: "Sequence[DeadLetter]") -> None:
+        self._sink.write_dead_letters(letters)
+
+    def commit(self, cursor: Cursor) -> None:
+        self._sink.commit(cursor)
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def _rewriter(self) -> "FrameRewriter":
+        if self._frames is None:
+            from tidegate.columns.rewrites import FrameRewriter
+
+            self._frames = FrameRewriter(self._plan, self._takes)
+        return self._frames

@@ -1,0 +1,145 @@
+"""What a sink behind transforms is given, and what its dead letters hold."""
+
+import json
+from typing import Any
+
+import pytest
+from kit.frames import GENERATION, ORDERS, RawLog
+from kit.memory_sink import MemorySink
+
+from tidegate.columns.envelopes import EventSource
+from tidegate.columns.json_encode import FrameEncoder
+from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.config.transforms import Transform
+from tidegate.contracts.frame import Frame, decode_frame
+from tidegate.pgoutput.messages import UNCHANGED, Delete, Insert, Message, OldKind, Truncate, Update
+from tidegate.position import BEGINNING, Position
+from tidegate_processor.transformed_sink import TransformedSink
+
+CANARY = b"canary-7f3a"
+
+
+class Events(MemorySink):
+    """Keeps the events of the frames that it is given."""
+
+    def __init__(self, config: SinkConfig, **options: Any) -> None:
+        super().__init__(config=config, **options)
+        self.frames: list[Frame] = []
+        self._encoder = FrameEncoder(
+            EventSource("shop", "shop", 1), lambda *names: "t" if config.takes(*names) else None
+        )
+
+    def write(self, frame: Frame, after: Position) -> Any:
+        self.frames.append(frame)
+        return super().write(frame, after)
+
+    @property
+    def events(self) -> list[tuple[bytes | None, bytes]]:
+        return [each for frame in self.frames for events in self._encoder.encode(frame).topics for each in events]
+
+
+def lane(*transforms: tuple[str, dict[str, Any]]) -> SinkConfig:
+    made = tuple(Transform(type=verb, options=options) for verb, options in transforms)
+    return SinkConfig(name="events", type=SinkType.KAFKA_TOPICS, transforms=made)
+
+
+def frame_of(*changes: Message) -> Frame:
+    log = RawLog(GENERATION)
+    log.epoch()
+    return decode_frame(log.transaction(*changes))
+
+
+REDACT = ("mask", {"columns": ["note"], "how": "redact"})
+RENAME = ("rename_fields", {"fields": {"note": "remark", "id": "number"}})
+CHANGES = (
+    Insert(ORDERS.relation_id, (b"1", CANARY)),
+    Update(ORDERS.relation_id, OldKind.FULL, (b"1", CANARY), (b"2", UNCHANGED)),
+    Update(ORDERS.relation_id, None, None, (b"2", UNCHANGED)),
+    Update(ORDERS.relation_id, None, None, (b"2", None)),
+    Delete(ORDERS.relation_id, OldKind.FULL, (b"2", CANARY)),
+)
+
+
+def test_of_a_masked_value_nothing_is_left_in_any_event() -> None:
+    config = lane(REDACT)
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    assert len(sink.events) == 5
+    assert not any(CANARY in value for _, value in sink.events)
+    assert not any(CANARY in frame.body for frame in sink.frames)
+    assert b'"row":{"id":1,"note":"***"},"old":null,"unchanged":[]' in sink.events[0][1]
+    assert b'"row":{"id":2,"note":"***"},"old":{"id":1,"note":"***"},"unchanged":[]' in sink.events[1][1]
+    assert b'"row":{"id":2},"old":null,"unchanged":["note"]' in sink.events[2][1]
+    assert b'"row":{"id":2,"note":null}' in sink.events[3][1]
+
+
+def test_names_are_new_everywhere() -> None:
+    config = lane(RENAME)
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    assert [key for key, _ in sink.events[:2]] == [b'{"number":1}', b'{"number":2}']
+    assert b'"unchanged":["remark"]' in sink.events[2][1]
+    assert not any(b'"note"' in value for _, value in sink.events)
+
+
+@pytest.mark.parametrize(
+    ("options", "passing"),
+    [
+        ({"operations": ["INSERT", "DELETE"]}, ["INSERT", "DELETE"]),
+        ({"operations": ["UPDATE"], "action": "drop"}, ["INSERT", "DELETE", "TRUNCATE"]),
+        ({"tables": ["public.o*"], "action": "drop"}, []),
+        (
+            {"tables": ["public.people"], "action": "drop"},
+            ["INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE", "TRUNCATE"],
+        ),
+    ],
+)
+def test_a_filter_goes_by_table_and_operation(options: dict[str, Any], passing: list[str]) -> None:
+    config = lane(("filter", options))
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES, Truncate((ORDERS.relation_id,), 0)), BEGINNING)
+
+    assert passing == [json.loads(value)["operation"] for _, value in sink.events]
+
+
+def test_what_a_filter_leaves_out_takes_its_ordinal() -> None:
+    config = lane(("filter", {"operations": ["DELETE"]}), REDACT)
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    (event,) = sink.events
+    assert b'"ordinal":4' in event[1]
+
+
+def test_a_dead_letter_of_a_masked_table_says_only_where_the_change_stands() -> None:
+    config = lane(REDACT)
+    sink = TransformedSink(MemorySink(poison=lambda _: True, config=config), config)
+    receipt = sink.write(frame_of(*CHANGES), BEGINNING)
+
+    assert len(receipt.rejected) == 5
+    assert {(b"", ())} == {(each.raw, each.shape.source) for each in receipt.rejected}
+    assert [each.ordinal for each in receipt.rejected] == [0, 1, 2, 3, 4]
+    assert {"orders"} == {each.shape.relation.name for each in receipt.rejected}
+
+
+def test_a_dead_letter_of_another_table_holds_the_change_as_received() -> None:
+    config = lane(RENAME)
+    frame = frame_of(*CHANGES)
+    rejected = (
+        TransformedSink(MemorySink(poison=lambda _: True, config=config), config).write(frame, BEGINNING).rejected
+    )
+    untouched = MemorySink(poison=lambda _: True).write(frame, BEGINNING).rejected
+
+    assert [(each.raw, each.shape.source) for each in untouched] == [(each.raw, each.shape.source) for each in rejected]
+    assert {"id", "note"} == {column.name for column in rejected[0].shape.relation.columns}
+
+
+def test_what_was_delivered_before_is_not_looked_at() -> None:
+    config = lane(REDACT)
+    sink = Events(config)
+    frame = frame_of(*CHANGES)
+    receipt = TransformedSink(sink, config).write(frame, Position(frame.header.last.commit_lsn, 3))
+
+    assert receipt.events == 1

@@ -1,0 +1,118 @@
+"""A lane with transforms between real servers: what a sink gets, and what nobody gets."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from kit.fleet import Service, service, spark_jars
+from kit.pipelines import document, secrets_of
+from kit.topics import inbox
+from kit.wait import wait
+
+from tidegate.pgoutput.rewrite import hashed, token
+
+pytestmark = pytest.mark.timeout(300)
+START_SECONDS = 120
+CANARY = "canary-7f3a"
+SALT = "b7e151628aed2a6abf7158809cf4f3c7"
+SCHEMA = """
+CREATE TABLE people (mail text PRIMARY KEY, id integer, phone text, note text, amount numeric);
+CREATE TABLE audit (id integer PRIMARY KEY, what text);
+"""
+MASKS = [
+    {"type": "mask", "options": {"columns": ["mail"], "how": "hash", "salt": "${env:TIDEGATE_TEST_SALT}"}},
+    {
+        "type": "mask",
+        "options": {
+            "columns": ["id"],
+            "tables": ["public.people"],
+            "how": "tokenise",
+            "salt": "${env:TIDEGATE_TEST_SALT}",
+        },
+    },
+]
+OWN = [
+    {"type": "mask", "options": {"columns": ["not*"], "how": "redact", "replacement": "gone"}},
+    {"type": "drop_columns", "options": {"tables": ["public.people"], "columns": ["phone"]}},
+    {"type": "rename_fields", "options": {"tables": ["public.people"], "fields": {"mail": "person"}}},
+    {"type": "filter", "options": {"tables": ["public.audit"], "operations": ["INSERT"]}},
+]
+
+
+@dataclass
+class Masked:
+    pipeline: str
+    bootstrap: str
+    source: psycopg.Connection[Any]
+    reader: Service
+    processor: Service
+
+
+@pytest.fixture
+def masked(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[Masked]:
+    values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn, transforms=MASKS)
+    values["sinks"][0]["transforms"] = OWN
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(values))
+    environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars() | {"TIDEGATE_TEST_SALT": SALT}
+    with (
+        psycopg.connect(database.dsn, autocommit=True) as source,
+        service("tidegate-processor", file, environ) as processor,
+        service("tidegate-reader", file, environ) as reader,
+    ):
+        source.execute(SCHEMA)
+        processor.start()
+        reader.start()
+        yield Masked(prefix, kafka.bootstrap, source, reader, processor)
+
+
+def test_of_what_is_masked_nothing_leaves_the_lane(masked: Masked) -> None:
+    wait(lambda: slot_exists(masked), 60, "the reader has made its slot")
+    mail = f"{CANARY}@example.com"
+    masked.source.execute("INSERT INTO people VALUES (%s, 7, %s, %s, 1.50)", [mail, CANARY, CANARY])
+    masked.source.execute("UPDATE people SET amount = 2 WHERE mail = %s", [mail])
+    masked.source.execute("UPDATE people SET mail = %s WHERE mail = %s", [CANARY, mail])
+    masked.source.execute("DELETE FROM people WHERE mail = %s", [CANARY])
+
+    with inbox(masked.bootstrap, f"{masked.pipeline}.public.people") as box:
+        messages = box.until(lambda found: len(found) >= 4, START_SECONDS, "four events")
+
+    first, second = hashed(mail.encode(), SALT.encode()).decode(), hashed(CANARY.encode(), SALT.encode()).decode()
+    payloads = [json.loads(message.value())["payload"] for message in messages]
+    assert [json.loads(message.key()) for message in messages] == [
+        {"person": each} for each in (first, first, second, second)
+    ]
+    row = {"person": first, "id": token(b"7", SALT.encode()).decode(), "note": "gone", "amount": "1.50"}
+    assert row == payloads[0]["row"]
+    assert row | {"amount": "2"} == payloads[1]["row"]
+    assert ({"person": first}, second) == (payloads[2]["old"], payloads[2]["row"]["person"])
+    assert (None, {"person": second}) == (payloads[3]["row"], payloads[3]["old"])
+    assert not any(CANARY.encode() in message.value() + message.key() for message in messages)
+    assert CANARY not in masked.processor.log() + masked.reader.log()
+
+
+def test_a_filter_leaves_out_and_the_rest_goes_on(masked: Masked) -> None:
+    wait(lambda: slot_exists(masked), 60, "the reader has made its slot")
+    masked.source.execute("INSERT INTO audit VALUES (1, 'kept')")
+    masked.source.execute("UPDATE audit SET what = 'left out'")
+    masked.source.execute("TRUNCATE audit")
+    masked.source.execute("INSERT INTO audit VALUES (2, 'kept too')")
+
+    with inbox(masked.bootstrap, f"{masked.pipeline}.public.audit") as box:
+        messages = box.until(lambda found: len(found) >= 2, START_SECONDS, "two events")
+
+    assert [json.loads(message.value())["operation"] for message in messages] == ["INSERT", "INSERT"]
+    assert [json.loads(message.value())["payload"]["row"]["id"] for message in messages] == [1, 2]
+
+
+def slot_exists(masked: Masked) -> bool:
+    found = masked.source.execute(
+        "SELECT confirmed_flush_lsn IS NOT NULL FROM pg_replication_slots WHERE slot_name = %s",
+        [f"tidegate_{masked.pipeline.replace('-', '_')}"],
+    ).fetchone()
+    return bool(found and found[0])
