@@ -14,6 +14,7 @@ from tidegate.contracts.frame import (
     encode_frame,
 )
 from tidegate.contracts.generation import Generation
+from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.snapshot import SnapshotHead
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.copy_text import copy_line
@@ -121,6 +122,14 @@ class RawLog:
         body = head.encode() + b"".join(map(copy_line, rows))
         schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
         return self._append(FrameKind.SNAPSHOT, self.position, schema, [body], messages=len(rows))
+
+    def schema_change(self, previous: Relation, current: Relation) -> bytes:
+        """Stands before the first change of the next transaction."""
+        details = {"schema": current.schema, "table": current.name, "relation_id": current.relation_id}
+        roles = ((SchemaRole.PREVIOUS, previous), (SchemaRole.CURRENT, current))
+        schema = [SchemaEntry(role, encode_message(relation)) for role, relation in roles]
+        first = Position(Lsn(self.safe_lsn + 0x10), 0)
+        return self._append(FrameKind.MARK, first, schema, [Mark(MarkKind.SCHEMA_CHANGE, details).encode()])
 
     def tick(self) -> bytes:
         return self._append(FrameKind.WAL, self.position, (), [], min_bytes=1536)

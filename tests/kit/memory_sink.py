@@ -7,7 +7,8 @@ from kit.reference import rejected, taken
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.contracts.frame import Frame
+from tidegate.contracts.frame import Frame, FrameKind
+from tidegate.contracts.mark import Mark, decode_mark
 from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
 from tidegate_processor.decode import Change
@@ -19,10 +20,11 @@ _EVERYTHING = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 class MemorySink:
     """What is in `delivered` was committed; a new incarnation is given the same `MemorySink` after `close`."""
 
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True)
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True)
 
     def __init__(self, poison: Callable[[Change], bool] = lambda _: False, config: SinkConfig = _EVERYTHING) -> None:
         self.delivered: list[Change] = []
+        self.marks: list[Mark] = []
         self.dead_letters: list[DeadLetter] = []
         self.cursor: Cursor | None = None
         self.commits = 0
@@ -31,6 +33,7 @@ class MemorySink:
         self._config = config
         self._written: list[Change] = []
         self._letters: list[DeadLetter] = []
+        self._marks: list[Mark] = []
 
     def ping(self) -> None:
         return
@@ -39,6 +42,9 @@ class MemorySink:
         return self.cursor
 
     def write(self, frame: Frame, after: Position) -> Receipt:
+        if frame.header.kind is FrameKind.MARK:
+            self._marks.append(decode_mark(frame.body))
+            return Receipt(1, len(frame.body))
         error = RecordError("this row is poison", code="POISON", remedy="Take it away.")
         changes = list(taken(frame, after, self._config.takes))
         refused = tuple(rejected(change, shape, error) for change, shape in changes if self._poison(change))
@@ -56,9 +62,10 @@ class MemorySink:
             raise TransientError("the sink is away", code="SINK_AWAY")
         self.delivered += self._written
         self.dead_letters += self._letters
+        self.marks += self._marks
         self.cursor = cursor
         self.commits += 1
         self.close()
 
     def close(self) -> None:
-        self._written, self._letters = [], []
+        self._written, self._letters, self._marks = [], [], []

@@ -34,6 +34,7 @@ from tidegate.columns.plans import PLANS_KEPT, Plans, Shape
 from tidegate.columns.record_batches import DATA, BatchLayout
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.contracts.frame import Frame
+from tidegate.errors import RecordError
 from tidegate.events import SNAPSHOT_ORDINALS, Operation
 from tidegate.position import BEGINNING, Position
 
@@ -57,7 +58,7 @@ HEAD = (
 class ChangeBatch:
     """Rows of one relation version. Made by a decoder; `message` and `places` are for the kernels behind it."""
 
-    __slots__ = ("_bits", "_layout", "_read", "message", "places", "rejected", "shape")
+    __slots__ = ("_bits", "_changes", "_layout", "_order", "_read", "message", "places", "rejected", "shape")
 
     def __init__(
         self,
@@ -67,8 +68,11 @@ class ChangeBatch:
         places: np.ndarray,
         bits: np.ndarray | None,
         rejected: tuple[RejectedChange, ...],
+        changes: Changes,
+        order: np.ndarray,
     ) -> None:
         self.shape, self.message, self.places, self.rejected = shape, message, places, rejected
+        self._changes, self._order = changes, order
         self._layout, self._bits = layout_, bits
         self._read: pa.RecordBatch | None = None
 
@@ -80,6 +84,10 @@ class ChangeBatch:
 
     def __len__(self) -> int:
         return self._layout.rows(self.message)
+
+    def refused(self, row: int, error: RecordError) -> RejectedChange:
+        """The change of one of its rows, because the target does not take it."""
+        return rejected(self._changes, int(self._order[row]), error)
 
     @property
     def unsent(self) -> Mapping[int, pa.Array]:
@@ -113,6 +121,16 @@ class FrameDecoder:
         arrange(changes.rows, _by_relation(relations), ends, order)
         return tuple(self._batches(changes, order, ends.tolist()))
 
+    def placed(self, frame: Frame, after: Position, wanted: np.ndarray) -> Iterator[tuple[ChangeBatch, np.ndarray]]:
+        """As `decode`, of what is wanted (`scan_frame`); with the places of its rows among all changes that are."""
+        section = self._plans.section(frame)
+        changes = scan_frame(frame, after, section, wanted)
+        for place, shape in enumerate(section.shapes):
+            order = np.flatnonzero(changes.rows[:, layout.RELATION] == place)
+            if len(order):
+                batch = self._batch(changes, order, shape)
+                yield batch, order[: len(batch)]
+
     def _batches(self, changes: Changes, order: np.ndarray, ends: list[int]) -> Iterator[ChangeBatch]:
         at = 0
         for shape, end in zip(changes.section.shapes, ends, strict=False):
@@ -137,10 +155,10 @@ class FrameDecoder:
         gather.identify(
             changes.rows, rows, changes.transactions, self._system_id, self._words, self._scratch, places, message
         )
-        if changes.of_snapshot:
+        if changes.operation is Operation.SNAPSHOT:
             _mark_as_rows(message, places, kept)
         letters = tuple(self._rejected(changes, refused[:out].tolist())) if out else ()
-        return ChangeBatch(shape, layout_, message, places, bits if unsent else None, letters)
+        return ChangeBatch(shape, layout_, message, places, bits if unsent else None, letters, changes, rows)
 
     def _rejected(self, changes: Changes, rows: list[int]) -> Iterator[RejectedChange]:
         for row in rows:

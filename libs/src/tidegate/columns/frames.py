@@ -14,6 +14,7 @@ from tidegate.columns.plans import Section
 from tidegate.columns.text import SLACK
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import DecodeError
+from tidegate.events import Operation
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.wire import U32
 from tidegate.position import Position
@@ -28,7 +29,8 @@ class Changes:
     section: Section
     rows: np.ndarray
     transactions: np.ndarray
-    of_snapshot: bool = False
+    operation: Operation | None = None
+    """That of all of them, where `rows` can't say it."""
 
 
 def scan_frame(
@@ -57,8 +59,8 @@ def scan_frame(
         decode_message(frame.body[message : message + length])
     if verdict != Verdict.DONE:
         raise _error(frame.body, Verdict(verdict), at)
-    of_snapshot = frame.header.kind is FrameKind.SNAPSHOT
-    return Changes(body, section, rows[:kept], transactions[:begun], of_snapshot)
+    operation = Operation.SNAPSHOT if frame.header.kind is FrameKind.SNAPSHOT else None
+    return Changes(body, section, rows[:kept], transactions[:begun], operation)
 
 
 def _start(frame: Frame, after: Position, messages: bool) -> np.ndarray:

@@ -24,6 +24,7 @@ from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
 from tidegate.columns.members import SHARED_BYTES
+from tidegate.columns.notices import notice_of
 from tidegate.columns.plans import Plans, Route
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
 from tidegate.columns.snapshots import snapshot_envelope, snapshot_route
@@ -118,6 +119,7 @@ class FrameEncoder:
     """For one lane; keeps the plans of the relations it has seen. Not for two threads at once."""
 
     def __init__(self, source: EventSource, route: Route, envelope: Envelope = default_envelope) -> None:
+        self._source, self._route, self._envelope = source, route, envelope
         self._system_id = np.uint64(source.system_id)
         self._plans = self._wal_plans = Plans(source, route, envelope)
         self._row_plans = Plans(source, snapshot_route(route), snapshot_envelope(envelope))
@@ -129,6 +131,8 @@ class FrameEncoder:
 
         A snapshot frame comes as `frame_of_rows` makes it.
         """
+        if frame.header.kind is FrameKind.MARK:
+            return self._notice(frame)
         self._plans = self._row_plans if frame.header.kind is FrameKind.SNAPSHOT else self._wal_plans
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, section.topics)
@@ -141,6 +145,24 @@ class FrameEncoder:
         refusals += [rejected(changes, row, record_error(changes, row, code)) for row, code in refused]
         topics = self._by_topic(changes, buffer, places, counts)
         return EncodedFrame(tuple(topics), tuple(refusals), newest)
+
+    def _notice(self, frame: Frame) -> EncodedFrame:
+        """What a mark says, if it is for consumers: an event without a key, in the default envelope only."""
+        if self._envelope is not default_envelope:
+            return EncodedFrame()
+        section = self._wal_plans.section(frame)
+        notice = notice_of(frame, self._source, section)
+        if notice is None:
+            return EncodedFrame()
+        try:
+            topic = self._route(*notice.table, notice.operation)
+        except RecordError as error:
+            return EncodedFrame(rejected=(rejected(notice.changes, 0, error),))
+        if topic is None:
+            return EncodedFrame()
+        places = np.array([[0, layout.NONE, 0, len(notice.value), 0]], np.int64)
+        buffer = np.frombuffer(notice.value, np.uint8)
+        return EncodedFrame((TopicEvents(topic, buffer, places, notice.changes),))
 
     def _routed(self, changes: Changes) -> tuple[np.ndarray, list[RejectedChange]]:
         plans, topics = self._plans, changes.section.topics

@@ -33,7 +33,7 @@ def rejected(changes: Changes, row: int, error: RecordError) -> RejectedChange:
     return RejectedChange(
         error,
         changes.section.shapes[fields[layout.RELATION]],
-        Operation.SNAPSHOT if changes.of_snapshot else ROW_OPERATIONS[fields[layout.OPERATION]],
+        changes.operation or ROW_OPERATIONS[fields[layout.OPERATION]],
         Begin(_lsn(commit_lsn), commit_time, xid),
         fields[layout.ORDINAL] % 2**64,
         _lsn(fields[layout.LSN]),

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from tidegate.config.base import Many, Model
 from tidegate.config.problems import refuse
+from tidegate.config.schema_changes import SchemaChanges
 from tidegate.config.tables import TablePattern
 from tidegate.config.transforms import Transform, passes
 from tidegate.config.values import SinkType as SinkType
@@ -58,6 +59,9 @@ class SinkConfig(Model):
         (), max_length=1_000, description="A change passes if any route takes it. Empty: everything passes."
     )
     transforms: Many[Transform] = Field((), max_length=100, description="After the transforms of the pipeline.")
+    schema_changes: SchemaChanges = Field(
+        SchemaChanges(), description="What follows when a table changes its shape, by what has changed."
+    )
     # Kept as written: the processor's registry knows the model, the other services need none of it.
     options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of this kind of sink.")
 

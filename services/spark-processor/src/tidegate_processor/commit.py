@@ -31,7 +31,8 @@ from tidegate_processor.dead_letters import dead_letter
 from tidegate_processor.decode import skip_partial_transaction
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
-from tidegate_processor.place import Place, Standing
+from tidegate_processor.place import Place, Standing, check_not_truncated
+from tidegate_processor.schema_changes import is_told
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.snapshots import ReadBack, Snapshots, no_log
 
@@ -82,7 +83,7 @@ class Delivery:
         raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
         self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
-        _check_not_truncated(cursor, raw)
+        check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
         self._snapshots = Snapshots(raw.id, read_back)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
@@ -190,6 +191,8 @@ class Delivery:
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._place.check_no_gap(header, taken.epoch)
         self._snapshots.remember(taken)
+        if header.kind is FrameKind.MARK and self._is_told(taken):
+            self._write(taken, self.position)
         if header.kind is FrameKind.SNAPSHOT:
             # They move no position: which of them are delivered is said by the cursor's offset alone.
             self._write(replace(taken, frame=self._snapshots.rows(taken)), BEGINNING)
@@ -201,6 +204,14 @@ class Delivery:
         self._has.position = max(self._has.position, header.last)
         self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
         self._taken_offset, self._taken_seq = taken.offset, header.seq
+
+    def _is_told(self, taken: Taken) -> bool:
+        try:
+            return is_told(self._config, taken.frame, self.position) and self._sink.capabilities.notices
+        except StreamError:
+            self.ingest.next_offset = taken.offset  # the next incarnation begins at the mark
+            self.commit(at_the_end=True)
+            raise
 
     @property
     def waits_for(self) -> str:
@@ -281,14 +292,4 @@ class Delivery:
             config_epoch=self._config_epoch,
             incarnation=self._incarnation,
             rewound_from=self._has.rewound_from if self._has.is_rewound else None,
-        )
-
-
-def _check_not_truncated(cursor: Cursor | None, raw: RawTopicView) -> None:
-    if cursor is not None and cursor.topic_id == raw.id and cursor.next_offset > raw.end:
-        raise StreamError(
-            f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
-            code="RAW_TOPIC_TRUNCATED",
-            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw "
-            "topic: the reader sends again what the source still has, and sinks go by their positions there.",
         )

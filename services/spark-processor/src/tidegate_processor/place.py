@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from tidegate.config.sinks import SinkConfig, StartFrom
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader
 from tidegate.contracts.lineage import Lineage
@@ -161,3 +162,13 @@ class Place:
             return self._standing.safe_lsn
         acked = self._acked(header.generation.id)
         return max(self._standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))
+
+
+def check_not_truncated(cursor: Cursor | None, raw: RawTopicView) -> None:
+    if cursor is not None and cursor.topic_id == raw.id and cursor.next_offset > raw.end:
+        raise StreamError(
+            f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
+            code="RAW_TOPIC_TRUNCATED",
+            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw "
+            "topic: the reader sends again what the source still has, and sinks go by their positions there.",
+        )

@@ -24,6 +24,8 @@ class Capabilities:
     """Events and cursor are committed together, so that a replay has no effect."""
     deletes: bool
     truncates: bool
+    notices: bool = False
+    """It is given `mark` frames too, and writes what they say as events."""
     keyed: bool = False
     """It keeps rows by their key, and not events."""
     fences: bool = True
@@ -50,7 +52,8 @@ class Sink(Protocol):
     def open(self) -> Cursor | None: ...
 
     def write(self, frame: Frame, after: Position) -> Receipt:
-        """The changes of a whole `wal` frame that lie above `after` and that the sink's routes take.
+        """The changes of a whole `wal` frame that lie above `after` and that the sink's routes take; the rows of a
+        snapshot frame as `tidegate.columns.snapshots` makes it, all of which do.
 
         What was rejected is a dead letter, and the others are written nevertheless.
         """

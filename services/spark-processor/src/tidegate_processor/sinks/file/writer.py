@@ -25,7 +25,7 @@ from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterBox
 
 
 class FileSink:
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True)
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True)
 
     def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
         self._options = parse_options(sink, FileOptions)

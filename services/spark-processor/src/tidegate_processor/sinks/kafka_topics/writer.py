@@ -25,7 +25,7 @@ from tidegate_processor.target_topics import TargetTopics, Terms
 
 
 class KafkaTopicsSink:
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True)
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True)
 
     def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
         self._options = options = parse_options(sink, KafkaTopicsOptions)

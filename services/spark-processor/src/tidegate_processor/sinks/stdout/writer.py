@@ -33,7 +33,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class StdoutSink:
-    capabilities = Capabilities(exactly_once=False, deletes=True, truncates=True)
+    capabilities = Capabilities(exactly_once=False, deletes=True, truncates=True, notices=True)
 
     def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
         self._lines = encoder(config.pipeline, sink)

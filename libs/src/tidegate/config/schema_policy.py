@@ -1,0 +1,12 @@
+"""What may follow when a table changes its shape: a closed set, without the validator (`values.py` says why)."""
+
+from enum import StrEnum
+
+
+class SchemaChangePolicy(StrEnum):
+    EVOLVE = "evolve"
+    """Told as an event, where the sink has such; rows come in the new shape."""
+    IGNORE = "ignore"
+    """Rows come in the new shape, and nothing is said."""
+    HALT = "halt"
+    """The lane stops before the first row of the new shape, until a person has decided."""
