@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor
-from tidegate.contracts.frame import Frame
+from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
@@ -36,6 +36,8 @@ class TransformedSink:
         return self._sink.open()
 
     def write(self, frame: Frame, after: Position) -> Receipt:
+        if frame.header.kind is FrameKind.MARK:
+            return self._sink.write(frame, after)  # it is of the source's table, and holds no row
         rewriter = self._rewriter()
         receipt = self._sink.write(rewriter.rewrite(frame, after), after)
         if not receipt.rejected:
