@@ -14,16 +14,20 @@ import redis as redis_client
 import yaml
 from confluent_kafka import Message
 from kit.fleet import Service, service, spark_jars
-from kit.frames import RawLog, row
+from kit.frames import ORDERS, RawLog, row
 from kit.pipelines import document, secrets_of
-from kit.topics import Inbox, append, inbox, make_topic
+from kit.topics import Inbox, append, inbox, limit_records, make_topic
 from kit.wait import wait
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, Result, decode_outcome
+from tidegate.contracts.dead_letter import DeadLetter
+from tidegate.contracts.lineage import Lineage
+from tidegate.contracts.request import Asked, Fate, LaneOutcome, LaneRequest, Result, decode_outcome
+from tidegate.contracts.resolution import decode_record
 from tidegate.contracts.status import LaneStatus, State
 from tidegate.lsn import Lsn
+from tidegate.pgoutput.messages import Update
 from tidegate.position import before
 
 pytestmark = pytest.mark.timeout(240)
@@ -150,10 +154,14 @@ def asked(fleet: Fleet, what: Asked, **more: Any) -> LaneOutcome:
     """Asked of the lane, and answered."""
     request = LaneRequest(uuid.uuid4().hex, what, "a test", unix_microseconds(), **more)
     fleet.client.rpush(names.lane_requests_key(fleet.pipeline, "events"), request.encode())
-    key = names.lane_outcome_key(fleet.pipeline, "events", request.id)
-    value = wait(lambda: fleet.client.get(key), START_SECONDS, f"the outcome of {what}")
+    outcome = answered(fleet, request)
     assert fleet.client.llen(names.lane_requests_key(fleet.pipeline, "events")) == 0
-    return decode_outcome(value)
+    return outcome
+
+
+def answered(fleet: Fleet, request: LaneRequest) -> LaneOutcome:
+    key = names.lane_outcome_key(fleet.pipeline, "events", request.id)
+    return decode_outcome(wait(lambda: fleet.client.get(key), START_SECONDS, f"the outcome of {request.asked}"))
 
 
 def is_paused(fleet: Fleet) -> bool:
@@ -204,3 +212,38 @@ def test_a_rewound_lane_delivers_the_same_events_again_and_its_ack_stays(fleet: 
         assert (ahead.result, ahead.code) == (Result.REFUSED, "REWIND_AHEAD")
         assert received(fleet, box, 6) == [1, 2, 3, 2, 3, 4]
         wait(lambda: fleet.acked().get("safe_lsn") == f"{fleet.log.safe_lsn:016x}", 10, "the ack grows again")
+
+
+def letters(fleet: Fleet, box: Inbox, count: int) -> list[DeadLetter]:
+    found = [decode_record(m.value()) for m in box.until(lambda m: len(m) >= count, START_SECONDS, f"{count} records")]
+    return [each for each in found if isinstance(each, DeadLetter)]
+
+
+def test_a_letter_is_delivered_once_when_its_cause_is_mended(fleet: Fleet) -> None:
+    """Asked for twice at once; and one that something newer of its key has overtaken is not."""
+    orders, largest = f"{fleet.pipeline}.public.orders", 600_000
+    make_topic(fleet.bootstrap, orders, largest_bytes=largest)
+    lineage = Lineage(fleet.log.generation, 1, "topic", fleet.log.safe_lsn, ("events",), ())
+    fleet.client.set(names.lineage_key(fleet.pipeline), lineage.encode())
+    fleet.processor.start()
+    for number in (1, 2):
+        fleet.send(fleet.log.transaction(row(number, "x" * 700_000)))
+    newer = Update(ORDERS.relation_id, None, None, (b"2", b"newer"))
+    fleet.send(fleet.log.transaction(newer), fleet.log.tick())
+    with inbox(fleet.bootstrap, orders) as box, inbox(fleet.bootstrap, names.dead_letter_topic(fleet.pipeline)) as dead:
+        received(fleet, box, 1)
+        ids = tuple(letter.id for letter in letters(fleet, dead, 2))
+        limit_records(fleet.bootstrap, orders, 2_000_000)
+        looked = asked(fleet, Asked.REPLAY, ids=ids, is_dry_run=True)
+        requests = [
+            LaneRequest(uuid.uuid4().hex, Asked.REPLAY, "a test", unix_microseconds(), ids=ids) for _ in range(2)
+        ]
+        fleet.client.rpush(names.lane_requests_key(fleet.pipeline, "events"), *(each.encode() for each in requests))
+        first, second = (answered(fleet, each) for each in requests)
+        fleet.rows(3)
+
+        assert received(fleet, box, 3) == [2, 1, 3]
+        assert looked.letters() == {Fate.DELIVERABLE: ids[:1], Fate.NEWER: ids[1:]}
+        assert first.letters() == {Fate.DELIVERED: ids[:1], Fate.NEWER: ids[1:]}
+        assert second.letters() == {Fate.RESOLVED: ids[:1], Fate.NEWER: ids[1:]}
+        assert b"x" * 700_000 in (box.messages[1].value() or b"")

@@ -7,7 +7,7 @@ import pytest
 from tidegate.contracts.request import Asked
 from tidegate_processor.table import LaneState, Step, step
 
-BUSY = (LaneState.DRAINING, LaneState.REWINDING, LaneState.STOPPED)
+BUSY = (LaneState.DRAINING, LaneState.REWINDING, LaneState.REPLAYING, LaneState.STOPPED)
 
 
 @pytest.mark.parametrize(("state", "asked"), list(product(BUSY, Asked)))
@@ -35,6 +35,15 @@ def test_a_lost_lane_is_resumed_and_its_loss_cannot_be_paused_away() -> None:
     assert step(LaneState.LOST, Asked.PAUSE) is Step.REFUSE
 
 
+def test_a_lane_goes_on_while_it_is_looked_what_a_replay_would_do() -> None:
+    assert step(LaneState.RUNNING, Asked.REPLAY) is Step.LOOK
+    assert {step(state, Asked.REPLAY) for state in (LaneState.WAITING, LaneState.PAUSED)} == {Step.DELIVER}
+
+
+def test_a_lost_lane_delivers_no_letters() -> None:
+    assert step(LaneState.LOST, Asked.REPLAY) is Step.REFUSE
+
+
 @pytest.mark.parametrize("state", [state for state in LaneState if state not in BUSY])
-def test_what_no_lane_serves_is_refused(state: LaneState) -> None:
-    assert step(state, Asked.REPLAY) is Step.REFUSE
+def test_a_sink_may_be_pinged_whatever_its_lane_does(state: LaneState) -> None:
+    assert step(state, Asked.PING) is Step.LOOK

@@ -23,6 +23,8 @@ class Asked(StrEnum):
     REWIND = "rewind"
     """Read on behind `position`, from `offset` or from what was written at `since` on, or, where none of them is given,
     from the beginning of what there is; with a new incarnation. The ack stays where it is."""
+    PING = "ping"
+    """Ask the sink whether it answers."""
     REPLAY = "replay"
     """Deliver dead letters `ids` again, unless something newer of the same key has been delivered. They are this lane's
     own, or those of `of_lane`, and stand in their topic at or behind the offset `letters_from`."""

@@ -4,20 +4,25 @@ Invariant: a request is taken away in the same transaction of Redis that keeps i
 So it is done once, whoever dies in between; and while Redis has not said whether the lane is to stand, nobody knows.
 """
 
+from collections.abc import Mapping
+
 import redis
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.request import (
+    Fate,
     LaneOutcome,
     LanePause,
     LaneRequest,
     Result,
+    by_fate,
     decode_pause,
     decode_request,
 )
-from tidegate.errors import DecodeError, TidegateError
+from tidegate.errors import ConfigError, DecodeError, TidegateError
 from tidegate.observability import logs
+from tidegate_processor.table import LaneState
 
 KEPT_SECONDS = 86_400
 OLDEST_SECONDS = 600
@@ -51,8 +56,9 @@ class Desk:
             self._log.failure("requests_unreadable", error)
         return None
 
-    def done(self, request: LaneRequest, *, pause: bool | None = None) -> bool:
-        return self._answer(LaneOutcome(request.id, Result.DONE, unix_microseconds()), request, pause)
+    def done(self, request: LaneRequest, *, pause: bool | None = None, fates: Mapping[str, Fate] | None = None) -> bool:
+        told = by_fate(fates, request.ids) if fates else {}
+        return self._answer(LaneOutcome(request.id, Result.DONE, unix_microseconds(), fates=told), request, pause)
 
     def refuse(self, request: LaneRequest, error: TidegateError) -> bool:
         now = unix_microseconds()
@@ -107,3 +113,17 @@ class Desk:
             self._redis.lrem(self._requests, 1, value.decode())
             return None
         return request
+
+
+def expired() -> ConfigError:
+    return ConfigError(
+        "no processor took the request in time", code="LANE_REQUEST_EXPIRED", remedy="Ask again, if it is still wanted."
+    )
+
+
+def not_served(request: LaneRequest, state: LaneState) -> ConfigError:
+    return ConfigError(
+        f"a lane that is {state} does not take {request.asked}",
+        code="LANE_REQUEST_NOT_SERVED",
+        remedy="A lane that is lost is rewound, or resumed once the cause is mended.",
+    )

@@ -7,6 +7,7 @@
 |           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
 | draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
 | rewinding | the cursor is set back, or will not be → where it came from, or waiting       | → stopped            |
+| replaying | letters are delivered again, or are not → where it came from, or waiting      | → stopped            |
 | paused    | says so                                                                       | → stopped            |
 | lost      | nothing: a person decides                                                     | → stopped            |
 | stopped   | nothing                                                                       | -                    |
@@ -37,13 +38,13 @@ from tidegate.config.sinks import Trigger
 from tidegate.contracts.control import Command
 from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import ConfigError, DecodeError, StreamError, TidegateError, TransientError
+from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
-from tidegate_processor.desk import Desk
+from tidegate_processor.desk import Desk, expired, not_served
+from tidegate_processor.errands import Errands
 from tidegate_processor.heartbeat import Heartbeat
 from tidegate_processor.rewind import Terms
-from tidegate_processor.rewinder import Rewinder
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
 from tidegate_processor.starting import starting_offsets
@@ -53,7 +54,7 @@ from tidegate_processor.table import LaneState, Step, step
 _FIRST_WORD_SECONDS = 60.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
-_REWIND_AGAIN_SECONDS = 5.0
+_ERRAND_AGAIN_SECONDS = 5.0
 _BACKOFF_FIRST_SECONDS = 0.5
 _BACKOFF_LAST_SECONDS = 30.0
 # A lane that lived this long has recovered; its next failure is a new one.
@@ -69,7 +70,7 @@ class Lane:
         self._session, self._config = session, config
         self._heart = Heartbeat(client, config.pipeline, sink)
         self._desk = Desk(client, config.pipeline, sink)
-        self._rewinder = Rewinder(config, sink, client)
+        self._errands = Errands(config, sink, client)
         self._log = logs.get(f"lane.{sink}")
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
@@ -77,8 +78,8 @@ class Lane:
         self._drain_until = 0.0
         self._next_try = 0.0
         self._backoff = _BACKOFF_FIRST_SECONDS
-        self._rewinds: tuple[LaneRequest, LaneState] | None = None
-        """What is under way, and where it came from."""
+        self._errand: tuple[LaneRequest, LaneState] | None = None
+        """What the lane stands for, and where it came from."""
 
     @property
     def status(self) -> LaneStatus | None:
@@ -98,8 +99,8 @@ class Lane:
             case LaneState.DRAINING if self._has_drained() or time.monotonic() > self._drain_until:
                 self._end_drained()
                 self.state = LaneState.WAITING
-            case LaneState.REWINDING:
-                self._look_at_rewind()
+            case LaneState.REWINDING | LaneState.REPLAYING:
+                self._look_at_errand()
             case LaneState.PAUSED:
                 self._stand()
 
@@ -113,13 +114,13 @@ class Lane:
                 if self._query is not None:
                     self._query.awaitTermination(0.05)
             self._end_drained()
-        self._rewinder.close()
+        self._errands.close()
         self._end_query()
         self.state = LaneState.STOPPED
 
     def _serve(self, request: LaneRequest) -> None:
-        if self._desk.is_expired(request) and self._rewinds is None:
-            self._desk.refuse(request, _expired())
+        if self._desk.is_expired(request) and self._errand is None:
+            self._desk.refuse(request, expired())
             return
         match step(self.state, request.asked):
             case Step.NOTHING:
@@ -132,43 +133,63 @@ class Lane:
             case Step.DRAIN:
                 self._begin_drain()
             case Step.SET_BACK:
-                self._begin_rewind(request)
+                self._errands.rewind(self._terms(request))
+                self._begin_errand(request, LaneState.REWINDING)
+            case Step.LOOK:
+                self._errands.look(request)
+                self._look_at_look(request)
+            case Step.DELIVER:
+                self._errands.replay(request, self._heart.begin())
+                self._begin_errand(request, LaneState.REPLAYING)
             case Step.REFUSE:
-                self._desk.refuse(request, _not_served(request, self.state))
+                self._desk.refuse(request, not_served(request, self.state))
 
-    def _begin_rewind(self, request: LaneRequest) -> None:
-        required = self._config.sink(self.sink).required
-        terms = Terms(
-            request,
-            self._heart.begin(),
-            lane_epoch(self._config, self.sink),
-            may_skip=self.state is LaneState.LOST or not required,
-        )
-        self._rewinds = request, self.state
-        self._next_try = time.monotonic() + _REWIND_AGAIN_SECONDS
-        self.state = LaneState.REWINDING
-        self._rewinder.start(terms)
+    def _terms(self, request: LaneRequest) -> Terms:
+        may_skip = self.state is LaneState.LOST or not self._config.sink(self.sink).required
+        return Terms(request, self._heart.begin(), lane_epoch(self._config, self.sink), may_skip=may_skip)
 
-    def _look_at_rewind(self) -> None:
-        """Kafka away: it is tried again, for as long as the request is young enough. Redis away: the outcome is
-        kept first, for a lane that starts would deliver what a second rewind then delivers again."""
+    def _begin_errand(self, request: LaneRequest, state: LaneState) -> None:
+        self._errand, self.state = (request, self.state), state
+        self._next_try = time.monotonic() + _ERRAND_AGAIN_SECONDS
+
+    def _look_at_look(self, request: LaneRequest) -> None:
+        """The lane is drained only if there is something to deliver."""
+        if not self._errands.has_ended or self._comes_again(request):
+            return
+        is_for_nothing = request.is_dry_run or self._errands.error or not self._errands.has_deliverable
+        if not is_for_nothing:
+            self._begin_drain()
+        elif self._answer(request, self._errands.error):
+            self._errands.forget()
+
+    def _look_at_errand(self) -> None:
+        """Redis away: the outcome is kept first, for a lane that starts would deliver what a second rewind then
+        delivers again."""
         self._heart.speak_anyhow(State.DRAINED)
-        if self._rewinds is None or not self._rewinder.has_ended:
+        if self._errand is None or not self._errands.has_ended:
             return
-        request, before = self._rewinds
-        error = self._rewinder.error
-        if isinstance(error, TransientError) and not self._desk.is_expired(request):
-            if time.monotonic() >= self._next_try:
-                self._next_try = time.monotonic() + _REWIND_AGAIN_SECONDS
-                self._rewinder.again()
+        request, before = self._errand
+        error = self._errands.error
+        if self._comes_again(request) or not self._answer(request, error):
             return
-        if not (self._desk.refuse(request, error) if error else self._desk.done(request)):
-            return
-        self._rewinds = None
+        self._errand = None
+        self._errands.forget()
         if before is LaneState.PAUSED or (error is not None and before is LaneState.LOST):
             self.state = before
         else:
             self._begin_anew()
+
+    def _comes_again(self, request: LaneRequest) -> bool:
+        """Kafka away: it is tried again, for as long as the request is young enough."""
+        if not isinstance(self._errands.error, TransientError) or self._desk.is_expired(request):
+            return False
+        if time.monotonic() >= self._next_try:
+            self._next_try = time.monotonic() + _ERRAND_AGAIN_SECONDS
+            self._errands.again()
+        return True
+
+    def _answer(self, request: LaneRequest, error: TidegateError | None) -> bool:
+        return self._desk.refuse(request, error) if error else self._desk.done(request, fates=self._errands.fates)
 
     def _begin_anew(self) -> None:
         self.failure = None
@@ -276,17 +297,3 @@ class Lane:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
             self._checkpoint = None
-
-
-def _expired() -> ConfigError:
-    return ConfigError(
-        "no processor took the request in time", code="LANE_REQUEST_EXPIRED", remedy="Ask again, if it is still wanted."
-    )
-
-
-def _not_served(request: LaneRequest, state: LaneState) -> ConfigError:
-    return ConfigError(
-        f"a lane that is {state} does not take {request.asked}",
-        code="LANE_REQUEST_NOT_SERVED",
-        remedy="A lane that is lost is rewound, or resumed once the cause is mended.",
-    )

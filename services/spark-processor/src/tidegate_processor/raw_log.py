@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.epoch import decode_epoch
-from tidegate.contracts.frame import FrameKind, decode_frame
+from tidegate.contracts.frame import Frame, FrameKind, decode_frame
 from tidegate.errors import TransientError
 from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import client, librdkafka_settings, look_at
@@ -35,6 +35,15 @@ class KafkaRawLog:
         self._consumer.close()
 
     def at(self, offset: int) -> Seen | None:
+        found = self.frame_at(offset)
+        if found is None:
+            return None
+        place, frame = found
+        epoch = decode_epoch(frame.body) if frame.header.kind is FrameKind.EPOCH else None
+        return Seen(place, frame.header, epoch)
+
+    def frame_at(self, offset: int) -> tuple[int, Frame] | None:
+        """The first at or behind an offset, and where it stands."""
         if offset >= self.end:
             return None
         message = self._read(max(offset, self.beginning))
@@ -42,9 +51,7 @@ class KafkaRawLog:
         if found is None or value is None:
             raise _unreadable("a record without a value")
         self._stands_at = found + 1
-        frame = decode_frame(value)
-        epoch = decode_epoch(frame.body) if frame.header.kind is FrameKind.EPOCH else None
-        return Seen(found, frame.header, epoch)
+        return found, decode_frame(value)
 
     def offset_since(self, time: int) -> int | None:
         wanted = TopicPartition(self._topic, 0, time // 1000)
