@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psycopg
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 from kit.frames import GENERATION, RawLog
@@ -33,6 +34,7 @@ from tidegate_processor.sinks.registry import cursor_of, make_sink
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 
 SINK = "events"
+TARGET_PASSWORD = "TIDEGATE_TEST_TARGET_PASSWORD"
 NOWHERE = "127.0.0.1:9"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +50,7 @@ class Rig(ABC):
 
     def configured(self, kafka: str = "", **options: Any) -> PipelineConfig:
         sinks = [{"name": SINK, "type": self.type, "options": {**self.options, **self.more_options(), **options}}]
+        os.environ.update(self.environment())
         values = document(self.prefix, kafka=kafka or self.kafka, redis_url=self.redis_url, sinks=sinks)
         return checked(values, {**os.environ, **secrets_of(redis_url=self.redis_url)})
 
@@ -122,7 +125,6 @@ class StdoutRig(EventRig):
 
     def make(self, config: PipelineConfig | None = None) -> Sink:
         """On a file in place of what the driver has."""
-        self.output.touch()
         with _environment(self.environment()):
             return super().make(config)
 
@@ -133,6 +135,7 @@ class StdoutRig(EventRig):
         return self.output.read_bytes().splitlines()
 
     def environment(self) -> dict[str, str]:
+        self.output.touch()
         return {STDOUT_VARIABLE: str(self.output)}
 
 
@@ -165,12 +168,48 @@ class ZstdRig(FileRig):
     options: ClassVar[dict[str, Any]] = {"compression": "zstd"}
 
 
+class PgTableRig(Rig):
+    type = "pg_table"
+
+    def __init__(self, prefix: str, kafka: str, redis_url: str, folder: Path, postgres: Any) -> None:
+        self.postgres = postgres
+        self.dsn = postgres.ensure_database(f"{prefix}_target")
+        super().__init__(prefix, kafka, redis_url, folder)
+
+    def more_options(self) -> dict[str, Any]:
+        return {"dsn": self.plain_dsn(self.postgres.port), "password": f"${{env:{TARGET_PASSWORD}}}"}
+
+    def plain_dsn(self, port: int) -> str:
+        return f"postgresql://{self.postgres.user}@{self.postgres.host}:{port}/{self.prefix}_target"
+
+    def make(self, config: PipelineConfig | None = None) -> Sink:
+        os.environ.update(self.environment())
+        return super().make(config)
+
+    def environment(self) -> dict[str, str]:
+        return {TARGET_PASSWORD: self.postgres.password}
+
+    def unreachable(self) -> Sink:
+        return self.make(self.configured(dsn=self.plain_dsn(9)))
+
+    def ask(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(query, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self) -> dict[int, str | None]:
+        if self.ask("SELECT to_regclass('public.orders')") == [(None,)]:
+            return {}
+        return dict(self.ask("SELECT id, note FROM public.orders ORDER BY id"))
+
+
 RIGS: dict[str, type[Rig]] = {
     "kafka_topics": KafkaTopicsRig,
     "stdout": StdoutRig,
     "file": FileRig,
     "file, gzip": GzipRig,
     "file, zstd": ZstdRig,
+    "pg_table": PgTableRig,
 }
 
 

@@ -18,7 +18,7 @@ from tidegate.config.values import TlsMode as TlsMode
 from tidegate.config.values import WithoutIdentity as WithoutIdentity
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_HOST = r"^(/[^\s,]{1,100}|[A-Za-z0-9._:%-]{1,253})$"
+HOST_PATTERN = r"^(/[^\s,]{1,100}|[A-Za-z0-9._:%-]{1,253})$"
 _DSN_FIELDS = ("host", "port", "database", "user")
 
 
@@ -186,7 +186,9 @@ class PostgresSource(Model):
     model_config = ConfigDict(json_schema_extra=_dsn_may_stand_for_fields)
 
     type: Literal["postgres"] = Field("postgres", description="The kind of source.")
-    host: str = Field(pattern=_HOST, description="Host name, address, or the folder of a Unix socket. This or `dsn`.")
+    host: str = Field(
+        pattern=HOST_PATTERN, description="Host name, address, or the folder of a Unix socket. This or `dsn`."
+    )
     port: int = Field(5432, ge=1, le=65_535, description="Port.")
     database: PostgresName = Field(description="Database: a slot sees the changes of one. This or `dsn`.")
     user: PostgresName = Field(description="Role with REPLICATION. This or `dsn`.")
@@ -205,7 +207,7 @@ class PostgresSource(Model):
         """Only fills in; whether the DSN is right is said at its own path."""
         if not isinstance(data, dict) or not isinstance(data.get("dsn"), str):
             return data
-        fields = _fields_of(data["dsn"]) or {"host": "unknown", "database": "unknown", "user": "unknown"}
+        fields = dsn_fields(data["dsn"]) or {"host": "unknown", "database": "unknown", "user": "unknown"}
         return {**fields, **data}
 
     @field_validator("dsn")
@@ -213,8 +215,8 @@ class PostgresSource(Model):
     def _dsn_is_plain(cls, dsn: str | None, info: ValidationInfo) -> str | None:
         if dsn is None:
             return None
-        fields = _fields_of(dsn)
-        if _holds_password(dsn):
+        fields = dsn_fields(dsn)
+        if dsn_holds_password(dsn):
             raise refuse(
                 code="CREDENTIALS_IN_URL",
                 reason="a password in an address ends up in logs and process lists",
@@ -235,14 +237,14 @@ class PostgresSource(Model):
         return dsn
 
 
-def _holds_password(dsn: str) -> bool:
+def dsn_holds_password(dsn: str) -> bool:
     """Also where the address does not parse: `postgresql://a:p#w@host/db`."""
     _, _, rest = dsn.partition("://")
     userinfo, at, _ = rest.rpartition("@")
     return (bool(at) and ":" in userinfo) or "password" in dsn.lower()
 
 
-def _fields_of(dsn: str) -> dict[str, str | int] | None:
+def dsn_fields(dsn: str) -> dict[str, str | int] | None:
     try:
         parts = urlsplit(dsn)
         port = parts.port

@@ -76,6 +76,7 @@ class SinkType(StrEnum):
     KAFKA_TOPICS = "kafka_topics"
     STDOUT = "stdout"
     FILE = "file"
+    PG_TABLE = "pg_table"
 
 
 class Trigger(StrEnum):
@@ -87,6 +88,11 @@ class StartFrom(StrEnum):
     NOW = "now"
     EARLIEST = "earliest"
     SNAPSHOT = "snapshot"
+
+
+class ToastPolicy(StrEnum):
+    MARK = "mark"
+    REQUIRE_FULL = "require_full"
 
 
 class Address(NamedTuple):

@@ -12,9 +12,10 @@ from tidegate_processor.sinks.base import Sink
 from tidegate_processor.sinks.file.config import FileOptions
 from tidegate_processor.sinks.file.place import file_cursor
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
+from tidegate_processor.sinks.pg_table.config import PgTableOptions
 from tidegate_processor.sinks.shared.group_cursor import group_cursor
 from tidegate_processor.sinks.stdout.config import StdoutOptions
-from tidegate_processor.transformed_sink import TransformedSink
+from tidegate_processor.transformed_sink import TransformedSink, is_transformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
     """Behind the transforms of its lane, if it has any."""
     lane = config.lane(sink.name)
     made = _KINDS[sink.type].make(config, lane)
-    return TransformedSink(made, lane) if lane.transforms else made
+    return TransformedSink(made, lane) if is_transformed(lane) else made
 
 
 def cursor_of(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
@@ -56,10 +57,23 @@ def _file(config: PipelineConfig, sink: SinkConfig) -> Sink:
     return FileSink(config, sink)
 
 
+def _pg_table(config: PipelineConfig, sink: SinkConfig) -> Sink:
+    from tidegate_processor.sinks.pg_table.writer import PgTableSink
+
+    return PgTableSink(config, sink)
+
+
+def _pg_table_cursor(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
+    from tidegate_processor.sinks.pg_table.place import table_cursor
+
+    return table_cursor(config, sink)
+
+
 _KINDS = {
     SinkType.KAFKA_TOPICS: _Kind(KafkaTopicsOptions, _kafka_topics, group_cursor),
     SinkType.STDOUT: _Kind(StdoutOptions, _stdout, group_cursor),
     SinkType.FILE: _Kind(FileOptions, _file, file_cursor),
+    SinkType.PG_TABLE: _Kind(PgTableOptions, _pg_table, _pg_table_cursor),
 }
 
 OPTIONS: dict[str, type[BaseModel]] = {name: kind.options for name, kind in _KINDS.items()}

@@ -37,13 +37,21 @@ class TransactionalProducer(LaneProducer):
                 self._begin(producer)
             self._send_waiting(producer)
 
-    def commit(self, cursor: Cursor) -> None:
+    def prepare(self, cursor: Cursor) -> None:
+        """The cursor into the transaction: whoever was fenced learns it here, before anything else is done."""
         producer, consumer = self._opened()
         place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
         with mapped("commit"):
             self._begin(producer)
             group = consumer.consumer_group_metadata()
             until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, CALL_SECONDS))
+
+    def commit(self, cursor: Cursor) -> None:
+        self.prepare(cursor)
+        self.finish()
+
+    def finish(self) -> None:
+        producer, _ = self._opened()
         self._send_waiting(producer)
         reach(Failpoint.LANE_CURSOR_SENT)
         with mapped("commit"):

@@ -1,7 +1,8 @@
 """Lines to the processor's standard output; cursor and dead letters behind them, in one Kafka transaction.
 
-Invariant: the cursor is committed after all its lines were taken by whatever reads them. Who dies in between prints
-them again, so it is at least once; two holders never commit both, because the brokers fence the older one.
+Invariant: the cursor is committed after all its lines were taken by whatever reads them, and lines are printed after
+the brokers have taken the cursor into a transaction: an older holder is fenced there and prints nothing. Who dies in
+between prints its lines again, so it is at least once.
 """
 
 import os
@@ -64,8 +65,9 @@ class StdoutSink:
     def commit(self, cursor: Cursor) -> None:
         if self._output is None:
             raise TransientError("the sink is closed", code="SINK_CLOSED")
+        self._producer.prepare(cursor)
         _print(self._output, memoryview(self._lines.take()))
-        self._producer.commit(cursor)
+        self._producer.finish()
 
     def close(self) -> None:
         self._lines.drop()

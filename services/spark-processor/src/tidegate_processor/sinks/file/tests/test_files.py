@@ -53,8 +53,8 @@ def test_a_file_that_is_large_enough_is_complete_and_the_next_one_begins(rig: Fi
     deliver(rig, frames(10), rotate_bytes="4KiB")
 
     names = [path.name.removeprefix(f"{rig.prefix}.{SINK}.") for path in files(rig)]
-    assert names == ["000000000001.jsonl", "000000000002.jsonl", "000000000003.jsonl.part"]
-    assert all(path.stat().st_size >= 4096 for path in files(rig)[:2])
+    assert names == ["000000000001.jsonl", "000000000002.jsonl", "000000000003.jsonl", "000000000004.jsonl.part"]
+    assert all(4096 <= path.stat().st_size < 2 * 4096 for path in files(rig)[:3])
     assert sorted(rig.rows()) == list(range(10))
 
 

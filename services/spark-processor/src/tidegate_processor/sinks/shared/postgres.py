@@ -1,0 +1,171 @@
+"""Connections to a PostgreSQL that is written to, and what its refusals mean.
+
+| SQLSTATE | kind |
+| --- | --- |
+| 22…, 23…, 21000: a value that the target does not take | `RefusedValueError`, for whoever knows which row it is |
+| 28…, 3D…, 42501: login, database, right | TransientError: it is for a person, and the lane comes again |
+| 08…, 40…, 53…, 55P03, 57…, 25P0…, 42P01, 42703: away, busy, or changed under us | TransientError |
+| anything else | StreamError: as often as it is asked, the server would refuse it |
+
+Invariant: a server's message may quote rows, so none is passed on: only SQLSTATE and what we were doing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.conninfo import make_conninfo
+
+from tidegate.config.secret import Secret
+from tidegate.config.source import SourceTls, dsn_fields
+from tidegate.errors import RecordError, StreamError, TidegateError, TransientError
+from tidegate.quoting import identifier
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+_CONNECT_SECONDS = 5
+# Whoever comes next waits for a holder that stands still inside a transaction for at most this long.
+_STANDSTILL_MS = 10_000
+_PINS: Mapping[str, str] = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "3",
+    "TimeZone": "UTC",
+    "bytea_output": "hex",
+    # Nothing of ours is looked up by a name that somebody else could take.
+    "search_path": "pg_catalog",
+    # A policy that hides rows would make a delete find nothing: an error instead.
+    "row_security": "off",
+    "standard_conforming_strings": "on",
+    "default_transaction_isolation": "read\\ committed",
+    "default_transaction_read_only": "off",
+    "lock_timeout": str(_STANDSTILL_MS + 5_000),
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": str(_STANDSTILL_MS),
+}
+# What is acked has to survive a crash of the server, whatever role or database say.
+_DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+_VALUE_CLASSES = ("22", "23")
+_ON_CONFLICT_TWICE = "21000"
+_DENIED = ("28", "3D")
+_NO_RIGHT = "42501"
+_AWAY = ("08", "40", "53", "57", "25", "58")
+_BUSY_OR_CHANGED = ("55P03", "42P01", "42703", "3F000")
+
+
+class RefusedValueError(Exception):
+    """The target does not take a value; which row it is in is not known here."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+
+
+def connect(dsn: str, password: Secret | None, tls: SourceTls, application: str) -> Connection:
+    fields = dsn_fields(dsn) or {}
+    files = {"sslrootcert": tls.ca, "sslcert": tls.cert, "sslkey": tls.key}
+    conninfo = make_conninfo(
+        host=fields["host"],
+        port=fields.get("port", 5432),
+        dbname=fields["database"],
+        user=fields["user"],
+        password=password.reveal() if password else None,
+        application_name=application,
+        client_encoding="UTF8",
+        sslmode=tls.mode.value,
+        connect_timeout=_CONNECT_SECONDS,
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=30_000,
+        options=" ".join(f"-c {name}={value}" for name, value in _PINS.items()),
+        **{name: value for name, value in files.items() if value},
+    )
+    with mapped("connect"):
+        connection = psycopg.connect(conninfo, autocommit=True, cursor_factory=RawCursor)
+        connection.execute(_DURABLE)
+    return connection
+
+
+def run(connection: Connection, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """One statement; `$1` and on are its parameters, as text whose type the server infers."""
+    cursor = connection.execute(statement.encode(), parameters or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+def affected(connection: Connection, statement: str, *parameters: object) -> int:
+    return connection.execute(statement.encode(), parameters or None).rowcount
+
+
+def copy_in(connection: Connection, statement: str, text: bytes) -> None:
+    with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        copy.write(text)
+
+
+def make_schema(connection: Connection, name: str) -> None:
+    """Where it is there, the role needs no right to make one: IF NOT EXISTS asks for the right first."""
+    if not run(connection, "SELECT 1 FROM pg_namespace WHERE nspname = $1", name):
+        run(connection, f"CREATE SCHEMA IF NOT EXISTS {identifier(name)}")
+
+
+@contextmanager
+def mapped(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise refused(error, doing) from None  # the cause quotes what the server said
+
+
+@contextmanager
+def savepoint(connection: Connection, doing: str) -> Iterator[None]:
+    """What a value that is refused leaves behind is undone, and the transaction goes on."""
+    run(connection, "SAVEPOINT tidegate")
+    try:
+        yield
+    except psycopg.Error as error:
+        failure = refused(error, doing)
+        if isinstance(failure, RefusedValueError):
+            _undo(connection)
+        raise failure from None
+    except RecordError:
+        _undo(connection)
+        raise
+    run(connection, "RELEASE SAVEPOINT tidegate")
+
+
+def _undo(connection: Connection) -> None:
+    run(connection, "ROLLBACK TO SAVEPOINT tidegate")
+    run(connection, "RELEASE SAVEPOINT tidegate")
+
+
+def refused(error: psycopg.Error, doing: str) -> TidegateError | RefusedValueError:
+    state = error.sqlstate or ""
+    told = f"PostgreSQL did not let the sink {doing}: {f'SQLSTATE {state}' if state else type(error).__name__}"
+    if state[:2] in _VALUE_CLASSES or state == _ON_CONFLICT_TWICE:
+        return RefusedValueError(state)
+    if state[:2] in _DENIED or state == _NO_RIGHT or _names_login(error):
+        return TransientError(
+            told,
+            code="SINK_PG_DENIED",
+            remedy="Give the role its rights (see the sink's README), or mend user, password, database or pg_hba.conf; "
+            "the lane comes again by itself.",
+        )
+    if not state or state[:2] in _AWAY or state in _BUSY_OR_CHANGED:
+        return TransientError(
+            told,
+            code="SINK_PG_UNAVAILABLE",
+            remedy="Check the target server, and who holds locks on its tables; the lane restarts at its cursor.",
+        )
+    return StreamError(
+        told,
+        code="SINK_PG_REFUSED",
+        remedy="No retry heals this: look the SQLSTATE up in the server's log, mend the target table, resume the lane.",
+    )
+
+
+def _names_login(error: psycopg.Error) -> bool:
+    """libpq gives no SQLSTATE for a refused connection; the text is looked at and never passed on."""
+    text = str(error)
+    return any(part in text for part in ("authentication failed", "no password supplied", "pg_hba.conf"))
