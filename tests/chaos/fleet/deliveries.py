@@ -4,6 +4,7 @@ Invariant: each record is taken once and in its partition's order; `settle` has 
 was called.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from tidegate.lsn import parse_lsn
 
 _CALL_SECONDS = 10.0
 _SETTLE_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
 _AT_ONCE = 5_000
 
 
@@ -67,6 +69,7 @@ class Deliveries:
                 "fetch.wait.max.ms": 50,
             }
         )
+        self._look_at = 0.0
         self._letters = names.dead_letter_topic(pipeline)
         self._dead: list[DeadLetter] = []
         self._next: dict[tuple[str, int], int] = {}
@@ -80,8 +83,11 @@ class Deliveries:
     def partitions(self) -> Iterable[tuple[str, int]]:
         return tuple(self._next)
 
-    def discover(self) -> None:
-        """Topics appear when their first event is delivered."""
+    def discover(self, *, now: bool = False) -> None:
+        """Topics appear when their first event is delivered; they are looked for twice a second at most."""
+        if not now and time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _LOOK_SECONDS
         topics = self._admin.list_topics(timeout=_CALL_SECONDS).topics
         ours = {
             name: topic.partitions
@@ -114,7 +120,7 @@ class Deliveries:
 
     def settle(self) -> list[Arrived]:
         """Up to what is written now: a transaction that is committed may still be waiting for its markers."""
-        self.discover()
+        self.discover(now=True)
         ends = self._written()
         taken: list[Arrived] = []
 

@@ -145,7 +145,7 @@ class Field:
                 for each in new
             )
 
-        wait(come, seconds, "the sentinel arrives", 0)
+        wait(come, seconds, "the sentinel arrives", 0.02)
 
     def _compare(self, outcome: Outcome, arrived: list[Arrived]) -> None:
         entries, witnessed = self.load.ledger.take(), self._witness.take()

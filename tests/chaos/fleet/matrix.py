@@ -14,7 +14,7 @@ _READER_POINTS = (
     (Failpoint.READER_STREAM_STARTED, 1, 0),
     (Failpoint.READER_EPOCH_BEGUN, 1, 0),
     (Failpoint.READER_RECEIVED, 20, 0),
-    (Failpoint.READER_SENT, 20, 1),
+    (Failpoint.READER_SENT, 20, 0),
     (Failpoint.READER_PRODUCED, 20, 1),
     (Failpoint.READER_ACKS_READ, 10, 0),
     (Failpoint.READER_STATUS_DUE, 10, 1),
@@ -23,7 +23,7 @@ _READER_POINTS = (
 _LANE_POINTS = (
     (Failpoint.LANE_STARTING, 1, 0),
     (Failpoint.LANE_FENCED, 1, 0),
-    (Failpoint.LANE_WRITTEN, 10, 1),
+    (Failpoint.LANE_WRITTEN, 10, 0),
     (Failpoint.LANE_CURSOR_SENT, 10, 1),
     (Failpoint.LANE_COMMITTED, 10, 1),
     (Failpoint.LANE_ACKED, 10, 0),
@@ -44,7 +44,7 @@ MATRIX = (
         "kill -9 of the reader, at any time and at its failpoints",
         EVERYTHING,
         (
-            Variant("any time", faults.reader_killed, quick=2, nightly=60),
+            Variant("any time", faults.reader_killed, quick=1, nightly=60),
             *(
                 Variant(f"at {point}", faults.killed_at(point, times=times), quick, 12)
                 for point, times, quick in _READER_POINTS
@@ -164,7 +164,7 @@ MATRIX = (
         EVERYTHING,
         (
             Variant("driver and all", faults.processor_killed, quick=1, nightly=30),
-            Variant("worker", faults.worker_killed, quick=1, nightly=30),
+            Variant("worker", faults.worker_killed, nightly=30),
             *(
                 Variant(f"worker at {point}", faults.killed_at(point, times=times), quick, 12)
                 for point, times, quick in _LANE_POINTS
@@ -255,7 +255,7 @@ MATRIX = (
         EVERYTHING,
         (
             Variant("reader", faults.frozen("reader"), quick=1, nightly=30),
-            Variant("processor", faults.frozen("processor"), quick=1, nightly=30),
+            Variant("processor", faults.frozen("processor"), nightly=30),
             Variant("walsender", faults.sender_frozen, nightly=20),
         ),
         missing="up to 90 s, and pairs",
