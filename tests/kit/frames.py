@@ -123,6 +123,16 @@ class RawLog:
         schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
         return self._append(FrameKind.SNAPSHOT, self.position, schema, [body], messages=len(rows))
 
+    def snapshot_mark(self, kind: MarkKind, **more: object) -> bytes:
+        details = {
+            "schema": "public",
+            "table": "orders",
+            "relation_id": ORDERS.relation_id,
+            "snapshot": bytes(16).hex(),
+        }
+        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(ORDERS)),)
+        return self._append(FrameKind.MARK, self.position, schema, [Mark(kind, details | more).encode()])
+
     def schema_change(self, previous: Relation, current: Relation) -> bytes:
         """Stands before the first change of the next transaction."""
         details = {"schema": current.schema, "table": current.name, "relation_id": current.relation_id}

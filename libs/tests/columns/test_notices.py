@@ -4,13 +4,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from kit.frames import ORDERS, RawLog
 
 from tidegate.columns.debezium import debezium_envelope
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
 from tidegate.contracts.frame import Frame, decode_frame
-from tidegate.errors import RecordError
+from tidegate.contracts.mark import MarkKind
+from tidegate.errors import DecodeError, RecordError
 from tidegate.events import Operation
 from tidegate.lsn import format_lsn
 from tidegate.pgoutput.messages import Column
@@ -73,3 +75,26 @@ def test_what_no_topic_takes_can_be_a_dead_letter() -> None:
 def test_other_envelopes_have_no_such_event() -> None:
     frame = marked()
     assert FrameEncoder(EventSource("shop", "shop", 1), lambda *_: "t", debezium_envelope).encode(frame).topics == ()
+
+
+def test_begin_and_end_of_a_snapshot_are_said() -> None:
+    log = RawLog()
+    log.epoch()
+    marks = [log.snapshot_mark(MarkKind.SNAPSHOT_STARTED), log.snapshot_mark(MarkKind.SNAPSHOT_COMPLETED, rows=7)]
+    started, completed = (json.loads(value) for mark in marks for _, value in encoded(decode_frame(mark)).topics[0])
+
+    assert (started["operation"], completed["operation"]) == ("SNAPSHOT_STARTED", "SNAPSHOT_COMPLETED")
+    assert (started["payload"]["op"], completed["payload"]["op"]) == ("b", "e")
+    assert completed["payload"]["snapshot"]["rows"] == 7
+    assert started["source"]["snapshot"]
+    assert started["id"] != completed["id"]
+
+
+def test_a_mark_of_a_snapshot_that_names_none_is_refused() -> None:
+    log = RawLog()
+    log.epoch()
+
+    with pytest.raises(DecodeError) as refused:
+        encoded(decode_frame(log.snapshot_mark(MarkKind.SNAPSHOT_STARTED, snapshot="x")))
+
+    assert refused.value.code == "MARK_MALFORMED"

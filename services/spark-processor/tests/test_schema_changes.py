@@ -108,3 +108,16 @@ def test_what_was_told_is_not_told_again_where_an_epoch_sends_changes_again() ->
     feed(deliver(sink), log)
 
     assert len(sink.marks) == 1
+
+
+def test_begin_and_end_of_a_snapshot_are_told() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.snapshot_mark(MarkKind.SNAPSHOT_STARTED)
+    log.snapshot((b"1", b""))
+    log.snapshot_mark(MarkKind.SNAPSHOT_COMPLETED, rows=1)
+
+    feed(deliver(sink), log)
+
+    assert [mark.kind for mark in sink.marks] == [MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED]
+    assert keys(sink) == [b"1"]

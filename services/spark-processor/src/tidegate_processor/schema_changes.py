@@ -17,7 +17,10 @@ from tidegate.position import Position
 
 def is_told(config: SinkConfig, frame: Frame, after: Position) -> bool:
     """Whether the sink is given this mark; a StreamError if the lane stops at it."""
-    if decode_mark(frame.body).kind is not MarkKind.SCHEMA_CHANGE or frame.header.first <= after:
+    kind = decode_mark(frame.body).kind
+    if kind in (MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED):
+        return True  # they move no position, as the rows between them; routes decide
+    if kind is not MarkKind.SCHEMA_CHANGE or frame.header.first <= after:
         return False
     previous, current = shapes_of_mark(frame)
     if not any(config.takes(current.schema, current.name, operation) for operation in Operation):
