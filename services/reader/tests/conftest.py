@@ -280,7 +280,7 @@ def _fleet(name: str, dsn: str, bootstrap: str, redis_url: str, folder: Path) ->
             **({"password": "${env:REDIS_PASSWORD}"} if redis_parts.password else {}),
         },
         "sinks": [{"name": SINK, "type": "kafka_topics"}],
-        "reader": {"http": "127.0.0.1:0"},
+        "reader": {"http": "127.0.0.1:0", "look_every": "500ms", "gap_wait": "6s"},
     }
     return Fleet(name, dsn, bootstrap, redis_url, folder, settings)
 

@@ -1,6 +1,7 @@
 """When a gap is believed: nobody may be able to know more than Redis says."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import redis as redis_client
 from kit.pipelines import checked, document, secrets_of
 
 from tidegate.clock import unix_microseconds
+from tidegate.config.pipeline import ReaderConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.names import lane_status_key
 from tidegate.contracts.status import LaneStatus, State
@@ -53,8 +55,9 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(gap, "pause", pause)
         monkeypatch.setattr(gap, "read_acks_now", acks)
         monkeypatch.setattr(gap, "lanes_have_spoken", have_spoken)
+        config: Any = SimpleNamespace(reader=ReaderConfig())
         nothing: Any = None
-        return asyncio.run(gap.decided(nothing, nothing, plan, {}, is_beyond_the_log=is_beyond_the_log))
+        return asyncio.run(gap.decided(config, nothing, plan, {}, is_beyond_the_log=is_beyond_the_log))
 
     return run
 

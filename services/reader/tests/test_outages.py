@@ -47,7 +47,7 @@ def test_acks_that_are_gone_after_a_restart_of_redis_move_nothing_back(fleet: An
 
 
 def test_a_kafka_that_dies_ends_the_epoch_and_the_next_one_has_every_change_once(fleet: Any, kafka: Any) -> None:
-    reader = fleet.reader()
+    reader = fleet.reader("raw_topic.ack_timeout=5s")
     fleet.sql("INSERT INTO orders (note) VALUES ('a')")
     wait(lambda: inserted(fleet) == ["a"], 10, "the row is in the raw topic")
     kafka.kill()

@@ -166,15 +166,6 @@ def test_a_clean_restart_sends_nothing_twice(fleet: Any) -> None:
     assert _modes(fleet) == [EpochMode.CONTINUE, EpochMode.CONTINUE]
 
 
-def test_a_second_reader_does_not_disturb_the_first(fleet: Any) -> None:
-    first = fleet.reader()
-    records = len(fleet.records())
-    assert fleet.exit_code(fleet.start()) == ExitCode.RETRY
-    assert "SLOT_IN_USE" in fleet.log()
-    assert first.poll() is None
-    assert not [each for each in fleet.records()[records:] if each.frame.header.epoch != 1]
-
-
 def test_a_frozen_reader_that_lost_its_slot_gives_up(fleet: Any) -> None:
     """The old one wakes up after a new one has taken over: what it still writes is void, and it ends."""
     old = fleet.reader()

@@ -49,12 +49,13 @@ def test_a_half_open_link_of_a_killed_reader_is_ended(fleet: Any) -> None:
 
 def test_a_living_reader_keeps_its_slot(fleet: Any) -> None:
     first = fleet.reader()
-    second = fleet.start()
+    second = fleet.start("reader.slot_wait=1s")
     assert fleet.exit_code(second, within_seconds=40) == ExitCode.RETRY
     assert "SLOT_IN_USE" in fleet.log()
     assert first.poll() is None
     fleet.sql("INSERT INTO orders (note) VALUES ('a')")
     wait(lambda: inserted(fleet) == ["a"], 10, "the first one goes on")
+    assert {each.header.epoch for each in fleet.frames()} == {1}
 
 
 def test_a_stranger_on_the_slot_is_not_touched(fleet: Any) -> None:
@@ -65,7 +66,7 @@ def test_a_stranger_on_the_slot_is_not_touched(fleet: Any) -> None:
         stranger.send_query(start.encode())
         active = f"SELECT active FROM pg_replication_slots WHERE slot_name = '{fleet.slot}'"
         wait(lambda: fleet.sql(active) == [(True,)], 10, "the stranger has the slot")
-        assert fleet.exit_code(fleet.start(), within_seconds=40) == ExitCode.RETRY
+        assert fleet.exit_code(fleet.start("reader.slot_wait=1s"), within_seconds=40) == ExitCode.RETRY
         assert "stranger" in fleet.log()
         assert fleet.sql(active) == [(True,)]
     finally:

@@ -192,7 +192,7 @@ class ReaderProcess:
             on_durable=self._keeper.durable,
             on_flight=self._keeper.in_flight,
         )
-        self._watch = SourceWatch(side, config.source.slot.name, config.source.database, progress)  # type: ignore[arg-type]
+        self._watch = SourceWatch(side, config, progress)  # type: ignore[arg-type]
         self._raw_watch = RawWatch(config, opened, self._keeper, self._beginning, progress)
         self._lineage = opened.lineage
         self._keeper.acked(opened.acks)

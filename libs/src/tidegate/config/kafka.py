@@ -107,6 +107,13 @@ class RawTopic(Model):
         size("16MiB"), ge=2**20, le=2**30, description="Bytes on their way to Kafka before the source is slowed down."
     )
 
+    ack_timeout: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=1),
+        le=timedelta(minutes=10),
+        description="How long the brokers may take to acknowledge a frame, before the reader begins anew.",
+    )
+
     @field_validator("max_in_flight")
     @classmethod
     def _room_for_two_frames(cls, value: int, info: ValidationInfo) -> int:

@@ -1,11 +1,12 @@
 """One pipeline: a source, a raw topic, sinks. The shape of `pipeline.yaml`."""
 
 import re
+from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tidegate.config.base import Address, HttpAddress, Many, Model, Size, size
+from tidegate.config.base import Address, Duration, HttpAddress, Many, Model, Size, size
 from tidegate.config.kafka import KafkaConfig, RawTopic
 from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
@@ -24,6 +25,24 @@ class LogConfig(Model):
 
 class ReaderConfig(Model):
     http: HttpAddress = Field(Address("127.0.0.1", 8081), description="/healthz, /readyz and /metrics.")
+    look_every: Duration = Field(
+        timedelta(seconds=5),
+        ge=timedelta(milliseconds=100),
+        le=timedelta(minutes=1),
+        description="How often slot, publications, raw topic and held WAL are looked at.",
+    )
+    slot_wait: Duration = Field(
+        timedelta(seconds=15),
+        le=timedelta(minutes=10),
+        description="How long a start waits for a slot that somebody else holds, before it ends and is started again.",
+    )
+    gap_wait: Duration = Field(
+        timedelta(seconds=15),
+        ge=timedelta(seconds=6),
+        le=timedelta(minutes=10),
+        description="How long a start that finds a gap waits for lanes to say again what they have, before it believes"
+        " it. Lanes do so every five seconds.",
+    )
 
 
 class ProcessorConfig(Model):

@@ -30,7 +30,6 @@ from tidegate_reader.resume import GAP_LOST, Plan
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
 
-_REPUBLISHED_SECONDS = 15.0
 _SPOKEN_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 
@@ -43,7 +42,7 @@ async def decided(
     *,
     is_beyond_the_log: bool,
 ) -> tuple[Plan, Mapping[str, Ack]]:
-    believed_at = time.monotonic() + _REPUBLISHED_SECONDS
+    believed_at = time.monotonic() + config.reader.gap_wait.total_seconds()
     while True:
         try:
             return decide(acks), acks

@@ -116,8 +116,8 @@ async def _flow(
     heartbeat = Heartbeat(side, around)
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
     wal_watch = WalWatch(side, around)
-    publication_watch = PublicationWatch(side, config.publication_names, around.progress, around.log)
-    source_watch = SourceWatch(side, config.source.slot.name, config.source.database, around.progress)
+    publication_watch = PublicationWatch(side, around)
+    source_watch = SourceWatch(side, config, around.progress)
 
     keeper.acked(opened.acks)
     around.reporter.lineage = lambda: keeper.updated(opened.lineage)
@@ -186,3 +186,4 @@ def _announce(around: Surroundings, opened: Run) -> None:
         position=str(plan.position),
         confirmed=format_lsn(opened.confirmed),
     )
+    around.reporter.hurry()

@@ -5,27 +5,26 @@ had before are not in the stream, and that a removed one will be silent from now
 """
 
 import asyncio
-from collections.abc import Sequence
 
-from tidegate.observability.logs import Log
 from tidegate.quoting import qualified
-from tidegate_reader.progress import Progress
 from tidegate_reader.sources.postgres_wal.failures import publication_missing
 from tidegate_reader.sources.postgres_wal.session import SideConnection
+from tidegate_reader.surroundings import Surroundings
 
-LOOK_SECONDS = 10.0
 _MAX_TOLD = 20
 
 
 class PublicationWatch:
-    def __init__(self, side: SideConnection, names: Sequence[str], progress: Progress, log: Log) -> None:
-        self._side, self._names, self._progress, self._log = side, list(names), progress, log
+    def __init__(self, side: SideConnection, around: Surroundings) -> None:
+        self._side, self._progress, self._log = side, around.progress, around.log
+        self._names = list(around.config.publication_names)
+        self._look_seconds = around.config.reader.look_every.total_seconds()
         self._tables: frozenset[str] | None = None
 
     async def run(self) -> None:
         while True:
             await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._look_seconds)
 
     async def look(self) -> None:
         [(found,)] = await self._side.fetch(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tidegate.config.kafka import KafkaConfig, RawTopic
 
 MAX_FRAMES_IN_FLIGHT = 64
-SEND_SECONDS = 30.0
 START_SECONDS = 30.0
 CLOSE_SECONDS = 1.0
 _PARTITION = 0
@@ -50,6 +49,7 @@ class Publisher:
         self._producer = producer
         self._topic = raw_topic.name
         self._max_in_flight = raw_topic.max_in_flight
+        self._ack_seconds = raw_topic.ack_timeout.total_seconds()
         self._on_durable, self._on_flight = on_durable, on_flight
         self._sent: deque[tuple[SealedFrame, asyncio.Future[Any]]] = deque()
         self._something_sent = asyncio.Event()
@@ -74,7 +74,7 @@ class Publisher:
                 self._something_sent.clear()
                 await self._something_sent.wait()
             frame, future = self._sent[0]
-            self._settled(frame, await _outcome(future))
+            self._settled(frame, await _outcome(future, self._ack_seconds))
             self._sent.popleft()
             self._fly(-len(frame.data))
             self._something_settled.set()
@@ -90,7 +90,7 @@ class Publisher:
     async def _send(self, frame: SealedFrame) -> None:
         self._fly(len(frame.data))
         try:
-            async with asyncio.timeout(SEND_SECONDS):
+            async with asyncio.timeout(self._ack_seconds):
                 future = await self._producer.send(self._topic, frame.data, partition=_PARTITION)
         except KafkaError as error:
             raise epoch_over(type(error).__name__) from error
@@ -146,15 +146,17 @@ async def publish_epoch_frame(producer: Any, topic: str, data: bytes, expected_o
         future = await producer.send(topic, data, partition=_PARTITION)
     except KafkaError as error:
         raise epoch_over(type(error).__name__) from error
-    offset = await _outcome(future)
+    offset = await _outcome(future, START_SECONDS)
     if offset != expected_offset:
         raise epoch_over(f"the epoch frame is at offset {offset}, expected {expected_offset}")
 
 
-async def _outcome(future: asyncio.Future[Any]) -> int:
+async def _outcome(future: asyncio.Future[Any], ack_seconds: float) -> int:
     try:
-        async with asyncio.timeout(SEND_SECONDS):
-            metadata = await asyncio.shield(future)
+        if not future.done():  # The frames of one batch are acknowledged together.
+            async with asyncio.timeout(ack_seconds):
+                await asyncio.shield(future)
+        metadata = future.result()
     except KafkaError as error:
         raise epoch_over(type(error).__name__) from error
     except TimeoutError:

@@ -1,5 +1,5 @@
-"""Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head, and
-when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
+"""Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head
+and when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
 
 Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks: the reader ends, and
 its next start decides. Nothing is decided here.
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Beginning = Callable[[], Awaitable[int | None]]
 
-LOOK_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
 
 
@@ -46,7 +45,7 @@ class RawWatch:
     async def run(self) -> None:
         while True:
             await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._config.reader.look_every.total_seconds())
 
     async def look(self) -> None:
         beginning, acks = await self._ask(), dict(self._keeper.acks)

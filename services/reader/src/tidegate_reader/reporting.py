@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import redis
@@ -35,11 +36,19 @@ class Reporter:
         self.lineage: Callable[[], Lineage] | None = None
         """Said with each report, for a Redis that has been emptied."""
         self._is_told = False
+        self._due = asyncio.Event()
 
     async def run(self) -> None:
         while True:
+            self._due.clear()
             await self.report()
-            await asyncio.sleep(REPORT_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self._due.wait()
+
+    def hurry(self) -> None:
+        """What has just changed is worth knowing at once."""
+        self._due.set()
 
     async def report(self) -> bool:
         values = {reader_status_key(self._progress.pipeline): self._progress.status().encode()}

@@ -1,6 +1,9 @@
 """Looks at the slot from beside the stream: the WAL it holds, how much more it may, and whether it is good."""
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
 
 from tidegate.errors import StreamError
 from tidegate.lsn import parse_lsn
@@ -9,7 +12,9 @@ from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.slots import check_slot, read_slot
 
-LOOK_SECONDS = 2.0
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
+
 _WAL_END = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END::text"
 )
@@ -20,13 +25,15 @@ async def wal_end(side: SideConnection) -> int:
 
 
 class SourceWatch:
-    def __init__(self, side: SideConnection, slot: str, database: str, progress: Progress) -> None:
-        self._side, self._slot, self._database, self._progress = side, slot, database, progress
+    def __init__(self, side: SideConnection, config: PipelineConfig, progress: Progress) -> None:
+        self._side, self._progress = side, progress
+        self._slot, self._database = config.source.slot.name, config.source.database
+        self._look_seconds = config.reader.look_every.total_seconds()
 
     async def run(self) -> None:
         while True:
             await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._look_seconds)
 
     async def look(self) -> None:
         state = await read_slot(self._side, self._slot)

@@ -18,7 +18,6 @@ from tidegate_reader.process_identity import ProcessIdentity
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.surroundings import Surroundings
 
-WAIT_SECONDS = 15.0
 _LOOK_SECONDS = 0.1
 _TELL_SECONDS = 5.0
 
@@ -49,7 +48,7 @@ class Holder:
 
 async def wait_for_slot(around: Surroundings, side: SideConnection) -> None:
     slot = around.config.source.slot.name
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + around.config.reader.slot_wait.total_seconds()
     told_at = float("-inf")
     while (holder := await _holder(side, slot)) is not None:
         if holder.is_our_dead:

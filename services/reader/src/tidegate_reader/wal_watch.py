@@ -11,7 +11,6 @@ from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.surroundings import Surroundings
 from tidegate_reader.wal_safety import SEGMENT_BYTES, Held, Pin, Verdict, WalSafety, Zone
 
-LOOK_SECONDS = 5.0
 _REPEAT_SECONDS = 60.0
 _OTHER_HOLDER_SECONDS = 10.0
 """So often at most it is told that somebody else holds WAL now."""
@@ -43,7 +42,7 @@ class WalWatch:
     async def run(self) -> None:
         while True:
             await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._around.config.reader.look_every.total_seconds())
 
     async def look(self) -> None:
         progress = self._around.progress
