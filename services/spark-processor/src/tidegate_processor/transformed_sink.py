@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, a
     from tidegate.contracts.dead_letter import DeadLetter
 
 
+def is_transformed(lane: SinkConfig) -> bool:
+    return bool(lane.transforms)
+
+
 class TransformedSink:
     def __init__(self, sink: Sink, lane: SinkConfig) -> None:
         self.capabilities: Capabilities = sink.capabilities
