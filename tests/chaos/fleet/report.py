@@ -5,6 +5,7 @@ Invariant: a case that is not built, or was not run, is in every form of the rep
 
 import html
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -123,5 +124,7 @@ def _missing(case: Case, results: Sequence[Result]) -> str:
 
 
 def _commit() -> str:
+    if given := os.environ.get("CHAOS_COMMIT"):
+        return given
     asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return asked.stdout.strip()

@@ -160,8 +160,10 @@ class Trials:
 
 
 def plan(cases: Sequence[Case], count: Callable[[Variant], int]) -> Iterator[tuple[Case, Variant, int]]:
-    """Each variant once, then each again, so that a run that is cut short has tried many things."""
+    """Each variant once, then each again, so that a run that is cut short has tried many things. Those that end a
+    pipeline come last in their turn."""
     turns = [(case, variant, count(variant)) for case in cases for variant in case.variants]
+    turns.sort(key=lambda turn: turn[1].lost)
     for number in range(max((times for _, _, times in turns), default=0)):
         for case, variant, times in turns:
             if number < times:
