@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,13 @@ from kit.topics import append, make_topic
 from kit.wait import wait
 from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
+from tidegate.clock import unix_microseconds
+from tidegate.contracts import names
+from tidegate.contracts.request import Fate, LaneOutcome, Result
+from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest, decode_snapshot_request
+from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState, SnapshotStatus
 from tidegate_admin.security.scopes import Scope
+from tidegate_processor.desk import Desk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -150,6 +157,89 @@ def test_a_dead_letter_is_shown_and_given_up_by_keyboard_alone(page: Page, play:
     agree.focus()
     page.keyboard.press("Enter")
     expect(item).to_have_count(0)
+
+
+def fated(play: Play, *fates: Fate) -> threading.Thread:
+    """The lane, which answers for one letter as often as fates are given."""
+    desk = Desk(play.place.redis, play.place.config.pipeline, "events")
+
+    def serve() -> None:
+        for fate in fates:
+            request = wait(desk.next, 60, "a request to the lane")
+            desk.done(request, fates=dict.fromkeys(request.ids, fate))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_a_dead_letter_is_replayed_and_only_by_force_over_something_newer(page: Page, play: Play) -> None:
+    letter = make_letter(78, pipeline=play.place.config.pipeline, code="TO_REPLAY")
+    append(play.place.bootstrap, f"tidegate.{play.place.config.pipeline}.dlq", [letter.encode()])
+    item = page.locator(".letters li", has_text="TO_REPLAY")
+    expect(item).to_have_count(1, timeout=30_000)
+    dialog = page.get_by_role("dialog")
+
+    lane = fated(play, Fate.NEWER, Fate.DELIVERED)
+    item.get_by_role("button", name="Replay").click()
+    expect(dialog).to_contain_text("Something newer of its key", timeout=20_000)
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / "page-replay.png")
+    agree = dialog.get_by_role("button", name="Deliver anyway")
+    expect(agree).to_be_disabled()
+    dialog.get_by_label("Deliver it nevertheless").check()
+    agree.click()
+    expect(dialog).to_contain_text("It has been delivered.", timeout=20_000)
+    dialog.get_by_role("button", name="Close").click()
+    lane.join(10)
+
+    lane = fated(play, Fate.UNABLE)
+    item.get_by_role("button", name="Replay").click()
+    expect(dialog).to_contain_text("Rewind the lane instead", timeout=20_000)
+    expect(dialog.locator("#dialog-ok")).to_be_hidden()
+    dialog.get_by_role("button", name="Close").click()
+    lane.join(10)
+
+
+def tell(play: Play, snapshot: str, state: SnapshotState, **more: float) -> None:
+    now, pipeline = unix_microseconds(), play.place.config.pipeline
+    known = {"by": "me", "requested": now, "time": now, "tables": 4, "tables_done": 1} | more
+    status = SnapshotStatus(id=snapshot, kind=SnapshotKind.REQUESTED, state=state, **known)  # type: ignore[arg-type]
+    play.place.redis.hset(names.snapshots_key(pipeline), snapshot, status.encode())
+
+
+def asked_of_reader(play: Play, state: SnapshotState) -> SnapshotRequest:
+    """Takes the next request, answers it, and says that its snapshot is in that state."""
+    pipeline = play.place.config.pipeline
+    key = names.snapshot_requests_key(pipeline)
+    value = wait(lambda: play.place.redis.lindex(key, 0), 20, "a request to the reader")
+    request = decode_snapshot_request(value)
+    tell(play, request.snapshot or request.id, state, percent=37.5, rows=3_750, rows_per_second=800.0, seconds_left=8.0)
+    done = LaneOutcome(request.id, Result.DONE, 1)
+    with play.place.redis.pipeline(transaction=True) as together:
+        together.set(names.snapshot_outcome_key(pipeline, request.id), done.encode())
+        together.lpop(key)
+        together.execute()
+    return request
+
+
+def test_a_snapshot_is_started_watched_and_paused(page: Page, play: Play) -> None:
+    panel = page.locator("[data-snapshots]")
+    expect(panel).to_contain_text("None has been taken", timeout=20_000)
+    panel.get_by_role("button", name="Start").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Tables").fill("public.orders, public.items")
+    dialog.get_by_role("button", name="Start").click()
+    started = asked_of_reader(play, SnapshotState.RUNNING)
+    expect(panel).to_contain_text("running · 37.5 %", timeout=20_000)
+    expect(panel.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "38")
+    if SCREENSHOTS:
+        panel.screenshot(path=Path(SCREENSHOTS) / "page-snapshot.png")
+    panel.get_by_role("button", name="Pause").click()
+    paused = asked_of_reader(play, SnapshotState.PAUSED)
+    expect(panel.get_by_role("button", name="Resume")).to_be_visible(timeout=20_000)
+    assert started.tables == ("public.orders", "public.items")
+    assert (paused.asked, paused.snapshot) == (SnapshotAsked.PAUSE, started.id)
 
 
 def test_every_control_is_reached_by_tab_and_shows_that_it_is(page: Page, play: Play) -> None:

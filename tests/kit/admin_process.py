@@ -3,6 +3,8 @@
 What the reader and lanes would say is written by the test itself, with the contracts: a state can then be held still.
 """
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +39,7 @@ class AdminPlace:
     process: Service
     tokens: Path
     _clients: list[httpx.Client] = field(default_factory=list)
+    _known_token: str = ""
 
     @property
     def base(self) -> str:
@@ -53,6 +56,16 @@ class AdminPlace:
         wait(lambda: made.get("/api/v1/pipelines").status_code in (200, 403), 10, "the token is known")
         self._clients.append(made)
         return made
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`tidegate` with a token that the service knows already."""
+        if not self._known_token:
+            self._known_token = self.client().headers["Authorization"].removeprefix("Bearer ")
+        environ = {"TIDEGATE_TOKEN": self._known_token, "TIDEGATE_URL": self.url, "NO_COLOR": "1"}
+        line = [str(Path(sys.executable).with_name("tidegate")), *arguments]
+        return subprocess.run(
+            line, env=environ | {"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60, check=False
+        )
 
     def close(self) -> None:
         for client in self._clients:

@@ -116,9 +116,3 @@ def _total(client: httpx.Client, letters: str) -> int | None:
     except httpx.TransportError:
         return None
     return answer.json()["total"] if answer.status_code == 200 and answer.json()["is_complete"] else None
-
-
-def test_what_no_lane_serves_is_refused_and_not_kept_for_later(place: AdminPlace, client) -> None:
-    answer = client.post(f"{place.base}/dead-letters/replay", json={"ids": [LETTERS[1].id]})
-    assert (answer.status_code, answer.json()["code"]) == (501, "LANE_REQUEST_NOT_SERVED")
-    assert place.redis.keys(f"tidegate:{place.config.pipeline}:lane:events:request*") == []

@@ -1,15 +1,11 @@
 """What is asked of a lane through the API, from the request to its outcome; the lane's driver is played by its desk."""
 
 import json
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import httpx
 import pytest
 from kit.admin_process import AdminPlace
 from kit.wait import wait
@@ -117,30 +113,14 @@ def answering(place: AdminPlace, desk: Desk) -> Iterator[list[LaneRequest]]:
     thread.join(30)
 
 
-@pytest.fixture
-def token(place: AdminPlace) -> str:
-    """One that the service knows already."""
-    made = place.token()
-    headers = {"Authorization": f"Bearer {made}"}
-    asked = f"{place.url}{place.base}/lanes"
-    wait(lambda: httpx.get(asked, headers=headers, trust_env=False).status_code == 200, 10, "the token is known")
-    return made
-
-
-def command(place: AdminPlace, token: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {"TIDEGATE_TOKEN": token, "TIDEGATE_URL": place.url, "PATH": "/usr/bin:/bin", "NO_COLOR": "1"}
-    line = [str(Path(sys.executable).with_name("tidegate")), "lane", *arguments]
-    return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_commands_end_with_the_lanes_answer(place: AdminPlace, desk: Desk, token: str) -> None:
+def test_commands_end_with_the_lanes_answer(place: AdminPlace, desk: Desk) -> None:
     with answering(place, desk) as paused:
-        done = command(place, token, "pause", "events", "--json")
+        done = place.command("lane", "pause", "events", "--json")
     with answering(place, desk) as rewound:
-        back = command(place, token, "rewind", "events", "--since", "2026-01-01T00:00Z", "--yes")
+        back = place.command("lane", "rewind", "events", "--since", "2026-01-01T00:00Z", "--yes")
     with answering(place, desk):
-        refused = command(place, token, "rewind", "events", "--offset", "7", "--yes")
-    nobody = command(place, token, "resume", "events", "--wait", "0")
+        refused = place.command("lane", "rewind", "events", "--offset", "7", "--yes")
+    nobody = place.command("lane", "resume", "events", "--wait", "0")
 
     assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "done"), done.stderr
     assert (back.returncode, rewound[0].since) == (0, 1_767_225_600_000_000), back.stderr
@@ -154,3 +134,27 @@ def test_what_stands_in_redis_is_a_sealed_request(place: AdminPlace, desk: Desk)
     value = place.redis.lindex(names.lane_requests_key(place.config.pipeline, "events"), 0)
     assert isinstance(value, bytes)
     assert decode_request(value).asked is Asked.RESUME
+
+
+def test_a_pipeline_pauses_by_a_request_to_each_lane(place: AdminPlace, desk: Desk) -> None:
+    client = place.client(Scope.OPERATE, Scope.READ)
+    asked = client.post(f"{place.base}/pause")
+    request = taken(desk)
+    assert desk.done(request, pause=True)
+    with answering(place, desk) as resumed:
+        done = place.command("pipelines", "resume", "--json")
+
+    (item,) = asked.json()["items"]
+    assert (asked.status_code, item) == (202, {"lane": "events", "id": request.id, "asked": "pause"})
+    assert [each.asked for each in resumed] == [Asked.RESUME]
+    assert (done.returncode, json.loads(done.stdout)["items"][0]["result"]) == (0, "done"), done.stderr
+
+
+def test_a_sink_is_pinged_by_its_lane(place: AdminPlace, desk: Desk) -> None:
+    with answering(place, desk) as pinged:
+        done = place.command("lane", "ping", "events", "--json")
+    kinds = place.client(Scope.READ).get("/api/v1/sinks").json()["items"]
+    unknown = place.client(Scope.OPERATE).post(f"{place.base}/sinks/none/ping")
+    assert ([each.asked for each in pinged], done.returncode) == ([Asked.PING], 0), done.stderr
+    assert "topic" in {each["type"]: each["options"]["properties"] for each in kinds}["kafka_topics"]
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "LANE_UNKNOWN")

@@ -31,14 +31,16 @@ from tidegate_admin.searches.endpoints import router as searches
 from tidegate_admin.security.guard import Guard
 from tidegate_admin.security.scopes import operation_id
 from tidegate_admin.security.tokens import TokenFile
+from tidegate_admin.sinks.endpoints import router as sinks
 from tidegate_admin.slots.endpoints import router as slots
+from tidegate_admin.snapshots.endpoints import router as snapshots
 from tidegate_admin.source.endpoints import router as source
 from tidegate_admin.ui.endpoints import router as ui
 from tidegate_admin.where_is.endpoints import router as where_is
 
 ROUTERS = (
-    health, pipelines, lanes, configuration, slots, publications, source, frames, events, where_is, searches,
-    dead_letters, changes, ui,
+    health, pipelines, lanes, sinks, configuration, slots, publications, source, snapshots, frames, events, where_is,
+    searches, dead_letters, changes, ui,
 )  # fmt: skip
 
 _HEADERS = {

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate.errors import TidegateError
-from tidegate_admin.cli import dlq, lane, look, output, publication, slot, token
+from tidegate_admin.cli import configuration, dlq, lane, look, output, publication, slot, snapshot, token
 from tidegate_admin.cli.options import URL, Json, TokenOption, Url
 
 app = typer.Typer(
@@ -24,9 +24,11 @@ app = typer.Typer(
 )
 app.add_typer(look.pipelines, name="pipelines")
 app.add_typer(lane.app, name="lane")
+app.add_typer(configuration.app, name="config")
 app.add_typer(slot.app, name="slot")
 app.add_typer(publication.app, name="publication")
 app.add_typer(publication.source, name="source")
+app.add_typer(snapshot.app, name="snapshot")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(look.frames, name="frames")
 app.command(name="where-is")(look.where_is)

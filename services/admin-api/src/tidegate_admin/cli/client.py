@@ -30,6 +30,9 @@ class Client:
     def post(self, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:  # JSON
         return self._ask("POST", path, json=body, headers=dict(headers or {}))
 
+    def put(self, path: str, body: object, headers: Mapping[str, str]) -> Any:  # JSON
+        return self._ask("PUT", path, json=body, headers=dict(headers))
+
     def delete(self, path: str) -> Any:  # JSON
         return self._ask("DELETE", path)
 

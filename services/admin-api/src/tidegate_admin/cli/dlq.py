@@ -1,15 +1,21 @@
-"""`tidegate dlq`: dead letters, until somebody gives them up."""
+"""`tidegate dlq`: dead letters, until their lane delivers them after all or somebody gives them up."""
 
+import time
 from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.context import Limit, asking, group, show, show_list
 from tidegate_admin.cli.options import Json, Yes, confirmed
+from tidegate_admin.cli.waiting import until
 
-app = group("Dead letters: find them, look at one, give them up.")
+app = group("Dead letters: find them, look at one, deliver them again, give them up.")
+
+_TOLD = ("id", "letters", "is_cut", "answered", "fates")
+_BARS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
 
 Lane = Annotated[str | None, typer.Option(help="Of this lane only.")]
 Code = Annotated[str | None, typer.Option(help="Of this error only.")]
@@ -85,14 +91,32 @@ def replay(
     lane: Lane = None,
     code: Code = None,
     table: Table = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    to: Annotated[str | None, typer.Option(help="To this sink instead of their own; then they stay open.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of each.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also where something newer has been delivered.")] = False,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="So many seconds for the lanes' answers.")] = 600,
     json: Json = False,
 ) -> None:
-    """Have their lanes deliver them again."""
-    asked = asking(context)
+    """Have their lanes deliver them again: each once, and none over something newer of its key."""
+    asked, deadline = asking(context), time.monotonic() + wait
     body = _chosen(ids, lane, code, table) | {"dry_run": dry_run, "force": force}
-    show(asked.client.post(f"{asked.path}/dead-letters/replay", body), as_json=json)
+    made = asked.client.post(f"{asked.path}/dead-letters/replay", body | ({"to": to} if to else {}))
+    with Progress(*_BARS, console=output.progress(), transient=True) as bar:
+        task = bar.add_task("replay", total=made["letters"])
+        for answer in until(lambda: asked.client.get(f"{asked.path}/dead-letters/replays/{made['id']}")):
+            bar.update(task, completed=answer["answered"])
+            if answer["done"] or time.monotonic() > deadline:
+                break
+    show(answer | {"is_cut": made["is_cut"]}, as_json=json, names=_TOLD)
+    if not answer["done"]:
+        raise TransientError(
+            "the lanes have not answered for all of them yet",
+            code="LANE_REQUEST_WAITING",
+            remedy="Is the processor running? It still does what it takes within ten minutes.",
+        )
+    if answer["refusals"]:
+        first = answer["refusals"][0]
+        raise StreamError(first["message"], code=first["code"], remedy=first["remedy"])
 
 
 def _chosen(ids: list[str] | None, lane: str | None, code: str | None, table: str | None) -> dict[str, Any]:

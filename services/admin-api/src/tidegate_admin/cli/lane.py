@@ -39,6 +39,16 @@ def resume(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = 
 
 
 @app.command()
+def ping(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = False) -> None:
+    """Have a lane ask its sink whether it answers, with the lane's own configuration and rights."""
+    asked = asking(context)
+    made = asked.client.post(f"{asked.path}/sinks/{name}/ping")
+    answer = _answer(asked, name, "ping", made["id"], time.monotonic() + wait)
+    _check(name, answer)
+    show(answer, as_json=json, names=("id", "result"))
+
+
+@app.command()
 def rewind(
     context: typer.Context,
     name: Name,
@@ -66,13 +76,34 @@ def rewind(
     _ask(asking(context), name, "rewind", given | {"confirm": name}, wait, as_json=json)
 
 
+def ask_all(asked: Context, what: str, seconds: float, *, as_json: bool) -> None:
+    """Of every lane; ends when each has answered, and as the worst of them."""
+    deadline = time.monotonic() + seconds
+    made = asked.client.post(f"{asked.path}/{what}", None)["items"]
+    answers = [{"lane": each["lane"]} | _answer(asked, each["lane"], what, each["id"], deadline) for each in made]
+    show_list(answers, ("lane", "result", "code"), as_json=as_json)
+    for answer in sorted(answers, key=lambda each: str(each["result"])):
+        _check(answer["lane"], answer)
+
+
 def _ask(asked: Context, name: str, what: str, body: object, seconds: float, *, as_json: bool) -> None:
-    path, deadline = f"{asked.path}/lanes/{name}", time.monotonic() + seconds
-    made = asked.client.post(f"{path}/{what}", body)
+    deadline = time.monotonic() + seconds
+    made = asked.client.post(f"{asked.path}/lanes/{name}/{what}", body)
+    answer = _answer(asked, name, what, made["id"], deadline)
+    _check(name, answer)
+    show(answer, as_json=as_json, names=("id", "result"))
+
+
+def _answer(asked: Context, name: str, what: str, identity: str, deadline: float) -> dict[str, Any]:
+    place = f"{asked.path}/lanes/{name}/requests/{identity}"
     with output.progress().status(f"{what} {name}"):
-        for answer in until(lambda: asked.client.get(f"{path}/requests/{made['id']}")):
+        for answer in until(lambda: asked.client.get(place)):
             if answer["result"] != "waiting" or time.monotonic() > deadline:
                 break
+    return dict(answer)
+
+
+def _check(name: str, answer: dict[str, Any]) -> None:
     if answer["result"] == "waiting":
         raise TransientError(
             f"{name} has not answered yet",
@@ -81,7 +112,6 @@ def _ask(asked: Context, name: str, what: str, body: object, seconds: float, *, 
         )
     if answer["result"] == "refused":
         raise StreamError(answer["message"], code=answer["code"], remedy=answer["remedy"])
-    show(answer, as_json=as_json, names=("id", "result"))
 
 
 def _microseconds(text: str) -> int:

@@ -11,6 +11,7 @@ from tidegate.errors import ConfigError, ExitCode, TransientError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.client import Client
 from tidegate_admin.cli.context import Limit, asking, group, show, show_list, text
+from tidegate_admin.cli.lane import Seconds, ask_all
 from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, path_of
 from tidegate_admin.cli.status import table
 from tidegate_admin.cli.waiting import until
@@ -42,6 +43,18 @@ def show_pipeline(context: typer.Context, json: Json = False) -> None:
     else:
         output.data().print(table([PipelineModel.model_validate(found)]))
     raise typer.Exit(ExitCode.RETRY if found["state"] == "down" else ExitCode.CLEAN)
+
+
+@pipelines.command()
+def pause(context: typer.Context, wait: Seconds = 60, json: Json = False) -> None:
+    """Have every lane stand until it is resumed. What required sinks have not acked, the source keeps meanwhile."""
+    ask_all(asking(context), "pause", wait, as_json=json)
+
+
+@pipelines.command()
+def resume(context: typer.Context, wait: Seconds = 60, json: Json = False) -> None:
+    """Have every lane go on."""
+    ask_all(asking(context), "resume", wait, as_json=json)
 
 
 @pipelines.command()

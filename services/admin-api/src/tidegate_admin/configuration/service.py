@@ -65,7 +65,7 @@ class Judge:
     async def _read(self, candidate: Candidate) -> PipelineConfig:
         try:
             async with asyncio.timeout(READ_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, _read, candidate)
+                return await asyncio.get_running_loop().run_in_executor(self._thread, read, candidate)
         except TimeoutError:
             raise TransientError(
                 "other configurations are being judged",
@@ -81,7 +81,7 @@ async def compare(now: PipelineConfig, candidate: Candidate, judge: Judge) -> Di
     before = {sink.name for sink in now.sinks}
     return Difference(
         valid=True,
-        changes=list(_changes(shown(now), shown(wanted), "")),
+        changes=list(changes(now, wanted)),
         epoch_before=config_epoch(now),
         epoch_after=config_epoch(wanted),
         lanes=[
@@ -92,7 +92,15 @@ async def compare(now: PipelineConfig, candidate: Candidate, judge: Judge) -> Di
     )
 
 
-def _read(candidate: Candidate) -> PipelineConfig:
+def changes(before: PipelineConfig, after: PipelineConfig) -> Iterator[Change]:
+    return _changes(shown(before), shown(after), "")
+
+
+def is_fixed(path: str) -> bool:
+    return any(f"{path}.".startswith(f"{prefix}.") for prefix in _FIXED)
+
+
+def read(candidate: Candidate) -> PipelineConfig:
     if (candidate.text is None) == (candidate.document is None):
         raise ConfigError(
             "text or document is given, and not both", code="CANDIDATE_AMBIGUOUS", remedy="Send one of the two."

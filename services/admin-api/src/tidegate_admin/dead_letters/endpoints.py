@@ -15,7 +15,8 @@ from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.resolution import Outcome, decode_record
 from tidegate.errors import DecodeError
 from tidegate.lsn import format_lsn
-from tidegate_admin.dead_letters.index import NEWEST, Entry, Filter, Index, key_hash
+from tidegate_admin.dead_letters import replays
+from tidegate_admin.dead_letters.index import NEWEST, Chosen, Entry, Filter, Index, key_hash
 from tidegate_admin.dead_letters.schemas import (
     LetterCount,
     LetterCounts,
@@ -26,12 +27,14 @@ from tidegate_admin.dead_letters.schemas import (
     Purge,
     Purged,
     Replay,
+    ReplayProgress,
+    ReplayStarted,
     Selection,
 )
 from tidegate_admin.deps import Asking, Of
 from tidegate_admin.errors import ApiError
 from tidegate_admin.frames.decoded import single_change
-from tidegate_admin.lanes.requests import not_served
+from tidegate_admin.lanes.requests import lane_unknown
 from tidegate_admin.once import DoneOnce
 from tidegate_admin.paging import Cursor, Limit, decode_cursor, encode_cursor
 from tidegate_admin.security.scopes import Caller, Scope, needs
@@ -116,10 +119,31 @@ async def purge_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Pur
     return await once.do(action)
 
 
-@router.post("/replay", summary="Have lanes deliver dead letters again", response_model=Purged)
+@router.post("/replay", summary="Have lanes deliver dead letters again", status_code=202, response_model=ReplayStarted)
 @needs(Scope.OPERATE)
-async def replay_dead_letters(_of: Of, _once: DoneOnce, _wanted: Replay) -> JSONResponse:
-    raise not_served("replay")
+async def replay_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Replay) -> JSONResponse:
+    """Each lane does it in its own transaction, and refuses what something newer of its key has overtaken."""
+
+    async def action() -> ReplayStarted:
+        chosen = await _chosen(of.letters.index, wanted, replays.MOST_REPLAYED + 1)
+        if not chosen:
+            raise _unknown()
+        taken = chosen[: replays.MOST_REPLAYED]
+        terms = replays.Terms(caller.name, wanted.to, wanted.force, wanted.dry_run)
+        made = replays.parts(taken, terms)
+        for lane in {part.lane for part in made}:
+            if not of.has_sink(lane):
+                raise lane_unknown()
+        identity = await replays.start(of, made, terms)
+        return ReplayStarted(id=identity, letters=len(taken), is_cut=len(chosen) > len(taken))
+
+    return await once.do(action, HTTPStatus.ACCEPTED)
+
+
+@router.get("/replays/{replay}", summary="How far a replay is")
+@needs(Scope.READ)
+async def show_replay(of: Of, replay: Letter) -> ReplayProgress:
+    return await replays.progress(of, replay)
 
 
 def digest_of(ids: Iterable[str]) -> str:
@@ -147,6 +171,16 @@ def _confirm(wanted: Purge, found: Purged) -> None:
 async def _selected(index: Index, wanted: Selection) -> list[str]:
     if wanted.ids is not None:
         return await asyncio.to_thread(index.known, wanted.ids)
+    return await asyncio.to_thread(index.ids, _filter(wanted), MOST_PURGED + 1)
+
+
+async def _chosen(index: Index, wanted: Selection, limit: int) -> list[Chosen]:
+    if wanted.ids is not None:
+        return await asyncio.to_thread(index.chosen_ids, wanted.ids)
+    return await asyncio.to_thread(index.chosen, _filter(wanted), limit)
+
+
+def _filter(wanted: Selection) -> Filter:
     chosen = Filter(wanted.lane, wanted.code, wanted.table, until=wanted.until)
     if chosen == Filter():
         raise ApiError(
@@ -155,7 +189,7 @@ async def _selected(index: Index, wanted: Selection) -> list[str]:
             code="SELECTION_EMPTY",
             remedy="Give ids, or a lane, a code, a table or a time.",
         )
-    return await asyncio.to_thread(index.ids, chosen, MOST_PURGED + 1)
+    return chosen
 
 
 def _key(caller: Caller, table: str | None, key: str | None) -> bytes | None:

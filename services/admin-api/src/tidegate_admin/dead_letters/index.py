@@ -51,6 +51,8 @@ NEWEST = (2**63 - 1, 2**63 - 1)
 """Where a list begins."""
 _COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
 
+_CHOSEN = "id, lane, offset, channel, key, commit_lsn, ordinal"
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -90,6 +92,18 @@ class Entry:
     message: str
     remedy: str
     frame_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a replay has to know of a letter."""
+
+    id: str
+    lane: str
+    offset: int
+    kin: bytes
+    """Letters of one key share it, in one lane."""
+    place: tuple[str, int]
 
 
 class Index:
@@ -158,6 +172,18 @@ class Index:
         with self._lock:
             return [row[0] for row in self._base.execute(query, [*values, limit])]
 
+    def chosen(self, wanted: Filter, limit: int) -> list[Chosen]:
+        where, values = wanted.where()
+        query = f"SELECT {_CHOSEN} FROM letters WHERE time >= 0{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
+        with self._lock:
+            return [_chosen(row) for row in self._base.execute(query, [*values, limit])]
+
+    def chosen_ids(self, identities: Iterable[str]) -> list[Chosen]:
+        query = f"SELECT {_CHOSEN} FROM letters WHERE id = ?"  # noqa: S608 - constants
+        with self._lock:
+            rows = [self._base.execute(query, [each]).fetchone() for each in dict.fromkeys(identities)]
+        return [_chosen(row) for row in rows if row]
+
     def known(self, identities: Iterable[str]) -> list[str]:
         with self._lock:
             found = "SELECT 1 FROM letters WHERE id = ?"
@@ -214,6 +240,11 @@ class Index:
             base.close()
             raise
         return base
+
+
+def _chosen(row: tuple[Any, ...]) -> Chosen:
+    identity, lane, offset, channel, key, commit_lsn, ordinal = row
+    return Chosen(identity, lane, offset, channel.encode() + b"\0" + (key or b""), (commit_lsn, ordinal))
 
 
 def key_hash(table: str, key: Mapping[str, str | None]) -> bytes:

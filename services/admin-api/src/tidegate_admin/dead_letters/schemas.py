@@ -73,7 +73,10 @@ class Purge(Selection):
 
 class Replay(Selection):
     dry_run: bool = False
-    force: bool = Field(False, description="Deliver also where something newer of the same key has been delivered.")
+    force: bool = Field(
+        False, description="Deliver also where something newer of the same key has been delivered, or may have been."
+    )
+    to: Plain | None = Field(None, description="Another sink, which its lane delivers to; then they stay open.")
 
 
 class Purged(BaseModel):
@@ -81,3 +84,34 @@ class Purged(BaseModel):
     done: bool
     digest: str = Field(description="Of the ids that are meant: the same ones have the same digest.")
     is_cut: bool = Field(description="More are meant than are given up at once: these are the oldest.")
+
+
+class ReplayStarted(BaseModel):
+    id: str
+    letters: int
+    is_cut: bool = Field(description="More are meant than are asked for at once: these are the oldest.")
+
+
+class Refusal(BaseModel):
+    lane: str
+    letters: int
+    code: str
+    message: str
+    remedy: str = ""
+
+
+class ReplayProgress(BaseModel):
+    id: str
+    by: str
+    time: int = Field(description="Unix microseconds.")
+    dry_run: bool
+    force: bool
+    letters: int
+    answered: int = Field(description="Of which the lanes have said what has become of them.")
+    done: bool
+    fates: dict[str, int] = Field(
+        description="`delivered`, `deliverable` (in a dry run), `newer`, `unproven`, `ahead`, `resolved`, `unknown`, "
+        "`unable`, `not_taken`, `rejected`."
+    )
+    ids: dict[str, list[str]] = Field(description="Of each fate.")
+    refusals: list[Refusal] = Field(description="Of which a lane did nothing.")

@@ -1,4 +1,4 @@
-"""/api/v1/pipelines/{name}/lanes: their states, and what may be asked of one."""
+"""/api/v1/pipelines/{name}/lanes: their states, and what may be asked of one, or of all of a pipeline."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Self
@@ -19,7 +19,7 @@ from tidegate_admin.pipelines.schemas import LaneModel
 from tidegate_admin.security.scopes import Caller, Scope, needs
 from tidegate_admin.slots.schemas import LsnText
 
-router = APIRouter(prefix="/api/v1/pipelines/{name}/lanes", tags=["lanes"])
+router = APIRouter(prefix="/api/v1/pipelines/{name}", tags=["lanes"])
 
 Lane = Annotated[str, Path(min_length=1, max_length=64, description="The sink's name.")]
 Identity = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="As the request was answered.")]
@@ -54,6 +54,14 @@ class LaneAsked(BaseModel):
     asked: str
 
 
+class LaneRequested(LaneAsked):
+    lane: str
+
+
+class AllAsked(BaseModel):
+    items: list[LaneRequested] = Field(description="One request a lane; each says itself what became of it.")
+
+
 class LaneAnswer(BaseModel):
     id: str
     result: Result = Field(description="`waiting` also while it is under way.")
@@ -62,7 +70,7 @@ class LaneAnswer(BaseModel):
     remedy: str = ""
 
 
-@router.get("", summary="The lanes of a pipeline")
+@router.get("/lanes", summary="The lanes of a pipeline")
 @needs(Scope.READ)
 async def list_lanes(deps: Given, _of: Of, name: PipelineName) -> LaneList:
     view = deps.watch.views.get(name)
@@ -71,21 +79,36 @@ async def list_lanes(deps: Given, _of: Of, name: PipelineName) -> LaneList:
     return LaneList(items=[LaneModel.of(lane) for lane in view.lanes])
 
 
-@router.post("/{lane}/pause", summary="Have a lane pause", status_code=202, response_model=LaneAsked)
+@router.post("/pause", summary="Have every lane pause", status_code=202, response_model=AllAsked)
+@needs(Scope.OPERATE)
+async def pause_pipeline(of: Of, caller: Asking, once: DoneOnce) -> JSONResponse:
+    """Nothing is delivered until it is resumed, whatever is restarted. The reader goes on into the raw topic; what
+    required sinks have not acked, the source keeps."""
+    return await _all_asked(of, caller, once, Asked.PAUSE)
+
+
+@router.post("/resume", summary="Have every lane go on", status_code=202, response_model=AllAsked)
+@needs(Scope.OPERATE)
+async def resume_pipeline(of: Of, caller: Asking, once: DoneOnce) -> JSONResponse:
+    """Also those that are LOST, once the cause is mended."""
+    return await _all_asked(of, caller, once, Asked.RESUME)
+
+
+@router.post("/lanes/{lane}/pause", summary="Have a lane pause", status_code=202, response_model=LaneAsked)
 @needs(Scope.OPERATE)
 async def pause_lane(of: Of, caller: Asking, once: DoneOnce, lane: Lane) -> JSONResponse:
     """It stands until it is resumed, whatever is restarted. If its sink is required, the source keeps its WAL."""
     return await _asked(of, caller, once, lane, Asked.PAUSE)
 
 
-@router.post("/{lane}/resume", summary="Have a lane go on", status_code=202, response_model=LaneAsked)
+@router.post("/lanes/{lane}/resume", summary="Have a lane go on", status_code=202, response_model=LaneAsked)
 @needs(Scope.OPERATE)
 async def resume_lane(of: Of, caller: Asking, once: DoneOnce, lane: Lane) -> JSONResponse:
     """Also one that is LOST, once the cause is mended."""
     return await _asked(of, caller, once, lane, Asked.RESUME)
 
 
-@router.post("/{lane}/rewind", summary="Have a lane deliver again", status_code=202, response_model=LaneAsked)
+@router.post("/lanes/{lane}/rewind", summary="Have a lane deliver again", status_code=202, response_model=LaneAsked)
 @needs(Scope.OPERATE)
 async def rewind_lane(of: Of, caller: Asking, once: DoneOnce, lane: Lane, wanted: Rewind) -> JSONResponse:
     """Its sink gets the same events with the same ids once more; what is confirmed to the source stays."""
@@ -102,7 +125,7 @@ async def rewind_lane(of: Of, caller: Asking, once: DoneOnce, lane: Lane, wanted
     return await _asked(of, caller, once, lane, Asked.REWIND, **place)
 
 
-@router.get("/{lane}/requests/{identity}", summary="What became of a request")
+@router.get("/lanes/{lane}/requests/{identity}", summary="What became of a request")
 @needs(Scope.READ)
 async def show_request(of: Of, lane: Lane, identity: Identity) -> LaneAnswer:
     _check_known(of, lane)
@@ -120,8 +143,15 @@ async def _asked(of: PipelineAccess, caller: Caller, once: Once, lane: str, aske
     return await once.do(action, HTTPStatus.ACCEPTED)
 
 
+async def _all_asked(of: PipelineAccess, caller: Caller, once: Once, asked: Asked) -> JSONResponse:
+    async def action() -> AllAsked:
+        made = await requests.ask_all(of, [sink.name for sink in of.config.sinks], asked, caller.name)
+        items = [LaneRequested(lane=lane, id=request.id, asked=request.asked) for lane, request in made]
+        return AllAsked(items=items)
+
+    return await once.do(action, HTTPStatus.ACCEPTED)
+
+
 def _check_known(of: PipelineAccess, lane: str) -> None:
     if not of.has_sink(lane):
-        raise ApiError(
-            HTTPStatus.NOT_FOUND, "there is no such lane", code="LANE_UNKNOWN", remedy="GET …/lanes lists them."
-        )
+        raise requests.lane_unknown()

@@ -1,9 +1,11 @@
 """Asks lanes through Redis (tidegate.contracts.request), and tells what became of it. Only a lane moves its cursor.
 
-Invariant: what no lane serves is refused here and never written: it would be done at some later time, by surprise.
+Invariant: what nobody takes does not pile up: it would be done at some later time, by surprise.
 """
 
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -22,12 +24,9 @@ from tidegate_admin.store import store_unavailable
 MOST_WAITING = 16
 
 
-def not_served(asked: str) -> ApiError:
+def lane_unknown() -> ApiError:
     return ApiError(
-        HTTPStatus.NOT_IMPLEMENTED,
-        f"no lane of this version serves {asked}",
-        code="LANE_REQUEST_NOT_SERVED",
-        remedy="Wait for a processor that can.",
+        HTTPStatus.NOT_FOUND, "there is no such lane", code="LANE_UNKNOWN", remedy="GET …/lanes lists them."
     )
 
 
@@ -42,19 +41,46 @@ async def ask(
     since: int | None = None,
 ) -> LaneRequest:
     request = LaneRequest(uuid.uuid4().hex, asked, by, unix_microseconds(), position, offset, since)
-    key = names.lane_requests_key(of.config.pipeline, lane)
+    await put(of, [(lane, request)])
+    return request
+
+
+async def ask_all(of: PipelineAccess, lanes: Sequence[str], asked: Asked, by: str) -> list[tuple[str, LaneRequest]]:
+    """All of them or none: they are written together."""
+    made = [(lane, LaneRequest(uuid.uuid4().hex, asked, by, unix_microseconds())) for lane in lanes]
+    await put(of, made)
+    return made
+
+
+async def put(
+    of: PipelineAccess, made: Sequence[tuple[str, LaneRequest]], kept: tuple[str, bytes, int] | None = None
+) -> None:
+    """In one transaction of Redis. `kept`: a key with its value and how many seconds it is kept, written with them."""
+    for lane, count in Counter(lane for lane, _ in made).items():
+        await check_room(of, lane, count)
+    reach(Failpoint.ADMIN_REQUEST_CHECKED)
     try:
-        if await _listed(of.redis.llen(key)) >= MOST_WAITING:
-            raise TransientError(
-                "requests to this lane wait for a processor that takes them",
-                code="LANE_REQUESTS_WAITING",
-                remedy="Start the processor: it does them in order, and refuses those that are older than ten minutes.",
-            )
-        reach(Failpoint.ADMIN_REQUEST_CHECKED)
-        await _listed(of.redis.rpush(key, request.encode()))
+        async with of.redis.pipeline(transaction=True) as together:
+            if kept is not None:
+                together.set(kept[0], kept[1], ex=kept[2])
+            for lane, request in made:
+                together.rpush(names.lane_requests_key(of.config.pipeline, lane), request.encode())
+            await together.execute()
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
-    return request
+
+
+async def check_room(of: PipelineAccess, lane: str, count: int) -> None:
+    try:
+        waiting = await _listed(of.redis.llen(names.lane_requests_key(of.config.pipeline, lane)))
+    except (redis.RedisError, OSError, ConfigError) as error:
+        raise store_unavailable(error) from error
+    if waiting + count > MOST_WAITING:
+        raise TransientError(
+            "requests to this lane wait for a processor that takes them",
+            code="LANE_REQUESTS_WAITING",
+            remedy="Start the processor: it does them in order, and refuses those that are older than ten minutes.",
+        )
 
 
 async def outcome(of: PipelineAccess, lane: str, identity: str) -> LaneOutcome:

@@ -13,13 +13,16 @@ from tidegate_admin.dead_letters.index import NEWEST, Filter
 from tidegate_admin.deps import Given, Of
 from tidegate_admin.pipelines.endpoints import pipelines
 from tidegate_admin.security.scopes import Scope, needs
+from tidegate_admin.snapshots import service
 from tidegate_admin.ui.panels import letters_list
 from tidegate_admin.ui.reference import render_reference
 from tidegate_admin.ui.render import render_live, render_page, render_pipelines
+from tidegate_admin.ui.snapshots import snapshots_list
 
 router = APIRouter(include_in_schema=False)
 
 _FILES = files("tidegate_admin.ui")
+_SNAPSHOTS = 5
 _LETTERS = 20
 """Shown on the page; the command and the API have all of them."""
 
@@ -43,6 +46,12 @@ async def letters(of: Of) -> HTMLResponse:
     index = of.letters.index
     total, newest = await asyncio.to_thread(lambda: (index.total(), index.page(Filter(), NEWEST, _LETTERS)))
     return HTMLResponse(letters_list(total, newest, is_complete=of.letters.is_complete))
+
+
+@router.get("/ui/pipelines/{name}/snapshots")
+@needs(Scope.READ)
+async def snapshots(of: Of) -> HTMLResponse:
+    return HTMLResponse(snapshots_list((await service.listed(of))[:_SNAPSHOTS]))
 
 
 @router.get("/docs")

@@ -8,6 +8,7 @@ from html import escape
 
 from tidegate_admin.dead_letters.index import Entry
 from tidegate_admin.pipelines.schemas import LaneModel, PipelineModel
+from tidegate_admin.ui.snapshots import snapshots_panel
 from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
 
 _LONGEST_BAR = 100.0
@@ -49,6 +50,7 @@ def fixed_panels(name: str) -> str:
     return f"""<section class="panel" aria-labelledby="l-{shown}" data-letters="{shown}">
 <div class="bar-line"><h2 id="l-{shown}">Dead letters</h2><button type="button" data-refresh>Refresh</button></div>
 <div data-list><p class="quiet">Looking…</p></div></section>
+{snapshots_panel(name)}
 <section class="panel" aria-labelledby="e-{shown}" data-events="{shown}">
 <div class="bar-line"><h2 id="e-{shown}">Live events</h2>
 <label class="sr" for="f-{shown}">Only these tables</label>
@@ -72,7 +74,7 @@ def _letter(entry: Entry) -> str:
     return f"""<li><div><b>{escape(entry.code)}</b> <span class="tag">{escape(entry.lane)}</span>
 <p>{escape(entry.operation)} in {escape(entry.channel)}</p><p class="quiet">{escape(entry.message)}</p></div>
 <div class="buttons"><button type="button" data-show="{identity}">Show<span class="sr"> {identity}</span></button>
-<button type="button" disabled title="No lane of this version serves replay">Replay</button>
+<button type="button" data-replay="{identity}">Replay<span class="sr"> {identity}</span></button>
 <button type="button" class="danger" data-purge="{identity}">Give up<span class="sr"> {identity}</span></button>
 </div></li>"""
 
