@@ -31,6 +31,16 @@ def test_a_resolution_counts_for_what_lies_before_it_only(tmp_path: Path) -> Non
     assert index.counts() == [("events", "VALUE_NOT_UTF8", "public.orders", 1)]
 
 
+def test_what_another_lane_has_delivered_stays_open_and_what_its_own_has_does_not(tmp_path: Path) -> None:
+    index = Index(tmp_path / "index")
+    resolved = [
+        Resolution(outcome, (make_letter(n).id,), "me", 1, "request", "search").encode()
+        for n, outcome in ((1, Outcome.COPIED), (2, Outcome.REPLAYED))
+    ]
+    index.take(records(make_letter(1).encode(), make_letter(2).encode(), *resolved))
+    assert [entry.id for entry in index.page(Filter(), NEWEST, 10)] == [make_letter(1).id]
+
+
 def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     first = Index(tmp_path / "index")
     first.begin_anew("topic")

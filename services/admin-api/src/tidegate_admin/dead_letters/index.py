@@ -201,7 +201,7 @@ class Index:
             base.execute("UPDATE place SET unreadable = unreadable + 1")
             return
         if isinstance(found, Resolution):
-            for identity in found.ids:
+            for identity in found.ids if found.closes else ():
                 _forget(base, identity)
         else:
             _keep(base, record.offset, found)
