@@ -12,6 +12,7 @@ from psycopg import sql
 
 from tidegate.lsn import parse_lsn
 from tidegate.pgoutput import RelationMap, decode_message
+from tidegate.pgoutput.copy_text import copy_rows
 from tidegate.pgoutput.messages import Begin, Insert, Message, Relation, Type
 from tidegate_processor.encodings.envelope import EventContext
 from tidegate_processor.encodings.json import JsonPlan
@@ -66,11 +67,14 @@ def test_every_example_is_what_a_server_sends_and_we_encode(database: Any) -> No
         connection.execute(sql.SQL("INSERT INTO examples VALUES (1, {})").format(values))
         connection.execute(PINS)
         row, texts = _encoded(list(_changes(connection)))
+        with connection.cursor() as cursor, cursor.copy("COPY examples TO STDOUT") as copy:
+            (copied,) = copy_rows(b"".join(bytes(piece) for piece in copy), len(examples) + 1)
 
     said = [
         (kind, value, *made) for (kind, value, *_), made in zip(examples, zip(texts, row, strict=True), strict=True)
     ]
     assert examples == said
+    assert texts == [value.decode() for value in copied[1:] if value is not None], "a snapshot reads the same texts"
 
 
 def _encoded(changes: list[tuple[str, Message]]) -> tuple[list[str], list[str]]:
