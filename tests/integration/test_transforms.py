@@ -1,6 +1,8 @@
 """A lane with transforms between real servers: what a sink gets, and what nobody gets."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +53,7 @@ class Masked:
     source: psycopg.Connection[Any]
     reader: Service
     processor: Service
+    file: Path
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def masked(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Ite
         source.execute(SCHEMA)
         processor.start()
         reader.start()
-        yield Masked(prefix, kafka.bootstrap, source, reader, processor)
+        yield Masked(prefix, kafka.bootstrap, source, reader, processor, file)
 
 
 def test_of_what_is_masked_nothing_leaves_the_lane(masked: Masked) -> None:
@@ -108,6 +111,28 @@ def test_a_filter_leaves_out_and_the_rest_goes_on(masked: Masked) -> None:
 
     assert [json.loads(message.value())["operation"] for message in messages] == ["INSERT", "INSERT"]
     assert [json.loads(message.value())["payload"]["row"]["id"] for message in messages] == [1, 2]
+
+
+def test_masks_are_taken_over_while_the_lane_runs_and_a_broken_file_changes_nothing(masked: Masked) -> None:
+    wait(lambda: slot_exists(masked), 60, "the reader has made its slot")
+    with inbox(masked.bootstrap, f"{masked.pipeline}.public.people") as box:
+        masked.source.execute("INSERT INTO people VALUES ('a', 1, '', 'open', 1)")
+        box.until(lambda found: len(found) >= 1, START_SECONDS, "the first event")
+        values = yaml.safe_load(masked.file.read_text())
+        values["sinks"][0]["transforms"].append(
+            {"type": "mask", "options": {"columns": ["amount"], "tables": ["public.people"], "how": "zero"}}
+        )
+        masked.file.write_text(yaml.safe_dump(values))
+        os.kill(masked.processor.pid, signal.SIGHUP)
+        wait(lambda: "lane_reconfigured" in masked.processor.log(), 60, "the lane goes by the new file")
+        masked.source.execute("INSERT INTO people VALUES ('b', 2, '', 'open', 2)")
+        box.until(lambda found: len(found) >= 2, START_SECONDS, "the second event")
+        masked.file.write_text("transforms: [{type: mask}]")
+        wait(lambda: "config_refused" in masked.processor.log(), 30, "the broken file is refused")
+        masked.source.execute("INSERT INTO people VALUES ('c', 3, '', 'open', 3)")
+        messages = box.until(lambda found: len(found) >= 3, START_SECONDS, "the third event")
+
+    assert [json.loads(message.value())["payload"]["row"]["amount"] for message in messages] == ["1", "0", "0"]
 
 
 def slot_exists(masked: Masked) -> bool:

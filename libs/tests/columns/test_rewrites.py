@@ -121,7 +121,7 @@ positions = st.just(BEGINNING) | st.builds(Position, lsns, st.integers(0, 3))
 @given(frames(), positions)
 def test_the_same_rows_as_the_reference(frame: Frame, after: Position) -> None:
     try:
-        made = REWRITER.rewrite(frame, after)
+        made = REWRITER.rewrite(frame, after).frame
     except DecodeError:
         with pytest.raises((ValueError, DecodeError)):  # a row as wide as no relation
             by_reference(frame, after)
@@ -134,7 +134,7 @@ def test_the_same_rows_as_the_reference(frame: Frame, after: Position) -> None:
 @settings(max_examples=100, deadline=None)
 @given(frames())
 def test_relations_lose_and_change_their_columns(frame: Frame) -> None:
-    made = REWRITER.rewrite(replace(frame, body=b""), BEGINNING)
+    made = REWRITER.rewrite(replace(frame, body=b""), BEGINNING).frame
 
     before = [decode_message(entry.message) for entry in frame.schema]
     after = [decode_message(entry.message) for entry in made.schema]
@@ -152,7 +152,7 @@ def test_of_no_text_is_anything_left(writer: Writer, canon: Canon) -> None:
     )
     for text in TEXTS:
         frame = frame_of([relation], [Begin(Lsn(9), 5, 7), Insert(5, (text,)), Update(5, None, None, (None,))])
-        first, second = (change.message for change in placed_changes(masked.rewrite(frame)))
+        first, second = (change.message for change in placed_changes(masked.rewrite(frame).frame))
         expected = rewritten_change(Insert(5, (text,)), [Written(relation.columns[0], writer, b"*", SALT, canon)])
         assert expected == first
         assert Update(5, None, None, (None,)) == second
@@ -163,7 +163,7 @@ def test_a_frame_of_tables_that_stay_is_the_same_object() -> None:
     same = FrameRewriter(lambda relation, *_: [Written(column) for column in relation.columns], lambda *_: True)
     frame = frame_of([relation], [Begin(Lsn(9), 5, 7), Insert(5, (b"a",))])
 
-    assert same.rewrite(frame) is frame
+    assert same.rewrite(frame).frame is frame
 
 
 def test_a_shape_from_before_is_rewritten_leniently() -> None:

@@ -104,6 +104,8 @@ MISTAKES: list[tuple[str, object, str, str]] = [
     ("transforms", [_transform("mask", how="hash", salt="canary-7f3a")], f"{_OPTIONS}.salt", "SECRET_PLAIN"),
     ("transforms", [_transform("drop_columns", tables=["orders"])], f"{_OPTIONS}.tables[0]", "CONFIG_TABLE"),
     ("transforms", [_transform("rename_fields", fields={"a": "c", "b": "c"})], _OPTIONS, "TRANSFORM_RENAME_TWICE"),
+    ("transforms", [_transform("filter", where="a = 'canary-7f3a")], f"{_OPTIONS}.where", "TRANSFORM_CONDITION"),
+    ("transforms", [_transform("filter", where="1 = 1")], f"{_OPTIONS}.where", "TRANSFORM_CONDITION"),
     ("transforms", [_transform("filter", action="pass")], f"{_OPTIONS}.action", "CONFIG_CHOICE"),
     ("sinks", [_SINK | {"transforms": [_transform("mask", colums=["a"])]}], _IN_SINK, "CONFIG_UNKNOWN_KEY"),
     ("reader", {"http": 8081}, "reader.http", "CONFIG_ADDRESS"),

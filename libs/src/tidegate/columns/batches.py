@@ -17,7 +17,7 @@ of the replica identity) is null in its column and true in the mask `unsent`; on
 Offsets have 64 bits, so that no batch can overflow them. The rows of a batch stand in commit order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -36,6 +36,7 @@ from tidegate.columns.refusals import RejectedChange, decode_error, record_error
 from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError
 from tidegate.events import SNAPSHOT_ORDINALS, Operation
+from tidegate.pgoutput.messages import Relation
 from tidegate.position import BEGINNING, Position
 
 _Tables: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -121,13 +122,16 @@ class FrameDecoder:
         arrange(changes.rows, _by_relation(relations), ends, order)
         return tuple(self._batches(changes, order, ends.tolist()))
 
-    def placed(self, frame: Frame, after: Position, wanted: np.ndarray) -> Iterator[tuple[ChangeBatch, np.ndarray]]:
-        """As `decode`, of what is wanted (`scan_frame`); with the places of its rows among all changes that are."""
+    def placed(
+        self, frame: Frame, after: Position, wanted: np.ndarray, means: Callable[[Relation], bool]
+    ) -> Iterator[tuple[ChangeBatch, np.ndarray]]:
+        """As `decode`, of what is wanted (`scan_frame`) in those relations that are meant; with the places of its rows
+        among all changes that are wanted."""
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, wanted)
         for place, shape in enumerate(section.shapes):
             order = np.flatnonzero(changes.rows[:, layout.RELATION] == place)
-            if len(order):
+            if len(order) and means(shape.relation):
                 batch = self._batch(changes, order, shape)
                 yield batch, order[: len(batch)]
 

@@ -20,24 +20,28 @@ from tidegate.columns.envelopes import EventSource, default_envelope
 from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.layout import Refusal
 from tidegate.columns.plans import PLANS_KEPT, Plans, Section, Shape
-from tidegate.columns.refusals import RejectedChange, decode_error
+from tidegate.columns.refusals import RejectedChange, decode_error, rejected
 from tidegate.columns.rewrite_kernels import (
     COLUMN_FIELDS,
     HASH_LENGTH,
+    IS_CHANGED,
     RELATION_FIELDS,
     TOKEN_LENGTH,
     VALUE_HEAD,
     rewrite,
 )
+from tidegate.columns.row_filters import Judged, RowFilter, RowFilters
 from tidegate.columns.snapshots import snapshot_route
 from tidegate.columns.text import SLACK
 from tidegate.contracts.frame import Frame, FrameKind, SchemaEntry, SchemaRole
+from tidegate.errors import RecordError
 from tidegate.events import Operation
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Relation, Type
 from tidegate.pgoutput.rewrite import HASH_BYTES, TOKEN_BYTES, Writer, Written, key_of, rewritten_relation
 from tidegate.position import BEGINNING, Position
+from tidegate.quoting import qualified
 
 ColumnPlan: TypeAlias = Callable[[Relation, Mapping[int, Type], bool], Sequence[Written]]
 """What becomes of each column. False: of a shape that was before, of which no row will come; nothing is refused."""
@@ -48,6 +52,7 @@ _DIGEST_BYTES = {Writer.HASH: HASH_BYTES, Writer.TOKEN: TOKEN_BYTES}
 _LENGTHS = {Writer.HASH: HASH_LENGTH, Writer.TOKEN: TOKEN_LENGTH}
 _NO_COLUMNS = np.zeros((0, COLUMN_FIELDS), np.int64)
 _TUPLES = 2
+_FULL = ord("O")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,23 @@ class _RelationPlan:
     growth: int
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    frame: Frame
+    rejected: tuple[RejectedChange, ...] = ()
+    """What no condition could decide about, as `as_received` has it. It is in the frame no more."""
+
+
 class FrameRewriter:
     """For one lane; keeps the plans of the relations it has seen. Not for two threads at once."""
 
-    def __init__(self, plan: ColumnPlan, takes: Takes) -> None:
-        self._plan = plan
+    def __init__(
+        self, plan: ColumnPlan, takes: Takes, filters: Sequence[RowFilter] = (), *, requires_full: bool = False
+    ) -> None:
+        """`requires_full`: a change is refused if the server did not send all of its row."""
+        self._plan, self._requires_full = plan, requires_full
+        self._filters = RowFilters(filters) if filters else None
+        self._needed = FrameRewriter(self._filters.needed, takes) if self._filters else None
 
         def route(schema: str, table: str, operation: Operation) -> str | None:
             return "" if takes(schema, table, operation) else None
@@ -80,17 +97,40 @@ class FrameRewriter:
         self._tables: dict[tuple[Shape, ...], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         self._schemas: dict[tuple[SchemaEntry, ...], tuple[SchemaEntry, ...]] = {}
 
-    def rewrite(self, frame: Frame, after: Position = BEGINNING) -> Frame:
-        """Of a `wal` frame that is whole or re-joined."""
+    def rewrite(self, frame: Frame, after: Position = BEGINNING) -> "Rewritten":
+        """Of a `wal` frame that is whole or re-joined; a snapshot frame comes as `frame_of_rows` makes it. What a mark
+        says is about the shapes in its schema section: those that the sink knows."""
         schema = self._schema(frame.schema)
+        if frame.header.kind is FrameKind.MARK:
+            return Rewritten(replace(frame, schema=schema))
         section = self._section(frame)
         relations, columns, growth = self._table(section)
-        if not relations[:, 0].any():
-            return frame if schema == frame.schema else replace(frame, schema=schema)
+        is_judged = self._filters is not None and any(self._filters.mean(each.relation) for each in section.shapes)
+        if not is_judged and not relations[:, IS_CHANGED].any() and not self._requires_full:
+            return Rewritten(frame if schema == frame.schema else replace(frame, schema=schema))
         changes = scan_frame(frame, after, section, section.topics)
         wanted = np.ones(len(changes.rows), np.bool_)
+        refused: list[tuple[int, RecordError]] = []
+        if is_judged and len(changes.rows):
+            judged = self._judged(frame, after, changes)
+            wanted &= ~judged.left_out
+            refused += judged.refused
+        if self._requires_full:
+            refused += [
+                (row, _incomplete(changes, row)) for row in np.flatnonzero(_holes(changes.rows) & wanted).tolist()
+            ]
+            wanted[[row for row, _ in refused]] = False
+        if wanted.all() and not relations[:, IS_CHANGED].any():
+            return Rewritten(replace(frame, schema=schema))
         body = self._body(changes, wanted, relations, columns, growth)
-        return replace(frame, schema=schema, body=body)
+        letters = tuple(self.as_received(frame, rejected(changes, *each)) for each in refused)
+        return Rewritten(replace(frame, schema=schema, body=body), letters)
+
+    def _judged(self, frame: Frame, after: Position, changes: Changes) -> Judged:
+        assert self._filters is not None
+        assert self._needed is not None
+        needed = self._needed.rewrite(frame, after).frame
+        return self._filters.judge(needed, after, changes.section.topics, len(changes.rows))
 
     def as_received(self, frame: Frame, refused: RejectedChange) -> RejectedChange:
         """A change of `frame` that was refused after it was rewritten. Of a relation of which values are withheld,
@@ -198,3 +238,24 @@ class FrameRewriter:
         types = {each.type_oid: each for each in described if isinstance(each, Type)}
         columns = self._plan(message, types, entry.role is SchemaRole.CURRENT)
         return replace(entry, message=encode_message(rewritten_relation(message, columns)))
+
+
+def _holes(rows: np.ndarray) -> np.ndarray:
+    """Updates whose new row has values that were not sent, and no whole old one that has them."""
+    is_partial: np.ndarray = (
+        (rows[:, layout.FLAGS] & layout.HAS_UNCHANGED != 0)
+        & (rows[:, layout.OPERATION] == layout.UPDATE)
+        & (rows[:, layout.OLD_KIND] != _FULL)
+    )
+    return is_partial
+
+
+def _incomplete(changes: Changes, row: int) -> RecordError:
+    relation = changes.section.shapes[changes.rows[row, layout.RELATION]].relation
+    name = qualified(relation.schema, relation.name)
+    return RecordError(
+        f"the server did not send all of a row of {name}, and the sink requires that",
+        code="TOAST_NOT_SENT",
+        remedy=f"ALTER TABLE {name} REPLICA IDENTITY FULL; it holds for changes from then on. Or set toast: mark for "
+        "this sink.",
+    )

@@ -29,7 +29,10 @@ def config_epoch(config: PipelineConfig) -> str:
 def lane_epoch(config: PipelineConfig, sink: str) -> str:
     """Of what decides the bytes that one sink receives."""
     shape = config.sink(sink).model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, include={"name", "type", "routes", "transforms", "options"}
+        mode="json",
+        by_alias=True,
+        exclude_defaults=True,
+        include={"name", "type", "routes", "transforms", "toast", "options"},
     )
     transforms = [transform.model_dump(mode="json", exclude_defaults=True) for transform in config.transforms]
     return _digest({"pipeline": config.pipeline, "transforms": transforms, "sink": shape})

@@ -15,6 +15,7 @@ from tidegate.config.tables import TablePattern
 from tidegate.config.transforms import Transform, passes
 from tidegate.config.values import SinkType as SinkType
 from tidegate.config.values import StartFrom as StartFrom
+from tidegate.config.values import ToastPolicy
 from tidegate.config.values import Trigger as Trigger
 from tidegate.events import Operation
 
@@ -59,6 +60,11 @@ class SinkConfig(Model):
         (), max_length=1_000, description="A change passes if any route takes it. Empty: everything passes."
     )
     transforms: Many[Transform] = Field((), max_length=100, description="After the transforms of the pipeline.")
+    toast: ToastPolicy = Field(
+        ToastPolicy.MARK,
+        description="Values stored out of line (TOAST) that an update left alone, which the server does not send: "
+        "`mark` them as unchanged, or `require_full`: a row that was not sent whole is a dead letter.",
+    )
     schema_changes: SchemaChanges = Field(
         SchemaChanges(), description="What follows when a table changes its shape, by what has changed."
     )

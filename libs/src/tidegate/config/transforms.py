@@ -11,8 +11,11 @@ from functools import lru_cache
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from tidegate.config.base import Many, Model
+from tidegate.config.expression import columns_of
+from tidegate.config.expression_text import MAX_CHARACTERS, ExpressionError, parse
 from tidegate.config.problems import did_you_mean, refuse
 from tidegate.config.secret import Secret
 from tidegate.config.tables import MAX_NAME_BYTES, TablePattern
@@ -116,6 +119,24 @@ class MaskOptions(Model):
         return self
 
 
+def _condition(value: str) -> str:
+    try:
+        columns = columns_of(parse(value))
+    except ExpressionError as error:
+        raise _not_understood(str(error)) from None
+    if not columns:
+        raise _not_understood("it names no column")
+    return value
+
+
+def _not_understood(reason: str) -> PydanticCustomError:
+    return refuse(
+        code="TRANSFORM_CONDITION",
+        reason=f"the condition is not understood: {reason}",
+        remedy="Write for example region = 'eu' AND (amount > 10.5 OR note IS NULL).",
+    )
+
+
 class FilterOptions(Model):
     tables: Many[TablePattern] = Field((), max_length=1_000, description=_TABLES)
     operations: Many[Operation] = Field(
@@ -125,12 +146,20 @@ class FilterOptions(Model):
         FilterAction.KEEP,
         description="`keep`: of these tables only what matches passes. `drop`: of these, what matches does not.",
     )
+    where: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(_condition)] | None = Field(
+        None, description="A condition on the row; columns are named as the source has them. Default: any row."
+    )
+
+    def means(self, schema: str, table: str) -> bool:
+        return not self.tables or any(pattern.matches(schema, table) for pattern in self.tables)
 
     def passes(self, schema: str, table: str, operation: str) -> bool:
         """By names alone, before any row is looked at."""
-        if self.tables and not any(pattern.matches(schema, table) for pattern in self.tables):
+        if not self.means(schema, table):
             return True
-        return (operation in self.operations) is (self.action is FilterAction.KEEP)
+        if self.action is FilterAction.KEEP:
+            return operation in self.operations
+        return operation not in self.operations or self.where is not None
 
 
 OPTIONS: Mapping[str, type[Model]] = {

@@ -5,11 +5,14 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from tidegate.config.load import load_pipeline
+from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
 from tidegate_processor.pipeline import run
+from tidegate_processor.reloads import Reloads
 from tidegate_processor.sinks.registry import OPTIONS
 from tidegate_processor.transforms.registry import check as check_transforms
 
@@ -29,16 +32,23 @@ def _main(arguments: Sequence[str] | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
-        check_transforms(config)
+        config = _loaded(options)
         logs.configure("processor", config.pipeline, level=config.log.level, style=config.log.format)
-        return run(config, stop)
+        reloads = Reloads(Path(options.config), config, lambda: _loaded(options))
+        signal.signal(signal.SIGHUP, lambda *_: reloads.ask())
+        return run(reloads, stop)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except Exception as error:
         log.failure("processor_failed", error)
         return classify(error).exit_code
+
+
+def _loaded(options: argparse.Namespace) -> PipelineConfig:
+    config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
+    check_transforms(config)
+    return config
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,6 +11,9 @@ from tidegate_processor.table import LaneState
 class ProcessorMetrics:
     def __init__(self, sinks: Sequence[str]) -> None:
         self.all = Metrics("processor")
+        self._refused = self.all.gauge(
+            "config", "refused", "1 while the file on disk is refused and the one before is in force."
+        )
         lane = {"sink": sinks}
         self._up = self.all.gauge("lane", "up", "1 while the lane's heartbeat is fresh, else 0.", **lane)
         self._lost = self.all.gauge("lane", "lost", "1 when the lane has stopped for a person to decide.", **lane)
@@ -24,7 +27,8 @@ class ProcessorMetrics:
         self._p50 = self.all.gauge("lane_latency_p50", "seconds", "Commit to durable in the sink, median.", **lane)
         self._p99 = self.all.gauge("lane_latency_p99", "seconds", "Commit to durable in the sink, 99 of 100.", **lane)
 
-    def observe(self, lanes: Iterable[Lane]) -> None:
+    def observe(self, lanes: Iterable[Lane], *, is_refused: bool) -> None:
+        self._refused.set(float(is_refused))
         now = unix_microseconds()
         for lane in lanes:
             status = lane.status

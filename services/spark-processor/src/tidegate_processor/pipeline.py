@@ -6,7 +6,7 @@ Spark's Kafka source ─▶ stage.py: ingest → decode → route → encode →
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -23,18 +23,22 @@ from tidegate.observability.http import serving_in_thread
 from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
 from tidegate_processor.metrics import ProcessorMetrics
+from tidegate_processor.reloads import Reloads
 from tidegate_processor.spark.session import open_session, warm_up
 from tidegate_processor.table import LaneState
 
 _TICK_SECONDS = 0.2
 _CALL_SECONDS = 5.0
+_CONFIGURATION = "(configuration)"
+"""A component beside the lanes, which no sink is named like."""
 
 _log = logs.get("processor")
 
 
-def run(config: PipelineConfig, stop: threading.Event) -> ExitCode:
+def run(reloads: Reloads, stop: threading.Event) -> ExitCode:
+    config = reloads.in_force
     sinks = [sink.name for sink in config.sinks]
-    health, metrics = Health(sinks), ProcessorMetrics(sinks)
+    health, metrics = Health([*sinks, _CONFIGURATION]), ProcessorMetrics(sinks)
     for sink in sinks:
         health.down(sink, "starting")
     http = config.processor.http
@@ -43,27 +47,54 @@ def run(config: PipelineConfig, stop: threading.Event) -> ExitCode:
         _log.info("session_open", spark=session.version)
         warm_up(session)
         _log.info("session_warm")
-        lanes = [Lane(session, config, sink, connect(config.redis)) for sink in sinks]
+
+        def lane(sink: str) -> Lane:
+            config = reloads.in_force
+            return Lane(session, config, sink, connect(config.redis))
+
+        lanes = {sink: lane(sink) for sink in sinks}
         try:
-            return _watch(config, lanes, health, metrics, stop)
+            return _watch(reloads, lanes, lane, health, metrics, stop)
         finally:
-            _stop(lanes)
+            _stop(list(lanes.values()))
             session.stop()
 
 
 def _watch(
-    config: PipelineConfig, lanes: Sequence[Lane], health: Health, metrics: ProcessorMetrics, stop: threading.Event
+    reloads: Reloads,
+    lanes: dict[str, Lane],
+    new_lane: Callable[[str], Lane],
+    health: Health,
+    metrics: ProcessorMetrics,
+    stop: threading.Event,
 ) -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
-    topics = _Topics(config)
+    topics = _Topics(reloads.in_force)
+    outdated: set[str] = set()
     while not stop.wait(_TICK_SECONDS):
-        for lane in lanes:
+        outdated |= reloads.look()
+        for sink, lane in lanes.items():
             lane.tick(raw_topic_exists=topics.are_ready)
-            _tell(lane, health)
-        metrics.observe(lanes)
-        if all(lane.state is LaneState.LOST for lane in lanes):
+            if sink in outdated and _stands(lane):
+                lanes[sink] = new_lane(sink)
+                outdated.discard(sink)
+                _log.info("lane_reconfigured", sink=sink)
+            _tell(lanes[sink], health)
+        _tell_configuration(reloads, health)
+        metrics.observe(lanes.values(), is_refused=reloads.refusal is not None)
+        if all(lane.state is LaneState.LOST for lane in lanes.values()):
             return ExitCode.LOST
     return ExitCode.CLEAN
+
+
+def _stands(lane: Lane) -> bool:
+    """Drained, at a frame's boundary, so that another one can go on by another configuration. What is lost or under
+    way otherwise is left to end first."""
+    lane.begin_stop()
+    if lane.state not in (LaneState.WAITING, LaneState.PAUSED):
+        return False
+    lane.finish_stop()
+    return True
 
 
 def _stop(lanes: Sequence[Lane]) -> None:
@@ -72,6 +103,16 @@ def _stop(lanes: Sequence[Lane]) -> None:
     for lane in lanes:
         lane.finish_stop()
     _log.info("lanes_stopped")
+
+
+def _tell_configuration(reloads: Reloads, health: Health) -> None:
+    refusal = reloads.refusal
+    if refusal is None:
+        health.up(_CONFIGURATION)
+    else:
+        first = refusal.problems[0] if refusal.problems else None
+        what = f"{first.path}: {first.code}" if first else refusal.code
+        health.degraded(_CONFIGURATION, f"the file is refused, the one before is in force: {what}")
 
 
 def _tell(lane: Lane, health: Health) -> None:

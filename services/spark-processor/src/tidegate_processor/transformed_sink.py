@@ -5,24 +5,28 @@ that a replay transforms it anew; but of a table that is masked or that columns 
 change stands in the raw topic: whoever may read dead letters must not thereby read what the sink must not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tidegate.config.expression_text import parse
 from tidegate.config.sinks import SinkConfig
+from tidegate.config.transforms import FilterAction, FilterOptions, Transform, options_of
+from tidegate.config.values import ToastPolicy
 from tidegate.contracts.cursor import Cursor
-from tidegate.contracts.frame import Frame, FrameKind
+from tidegate.contracts.frame import Frame
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
     from tidegate.columns.rewrites import FrameRewriter
+    from tidegate.columns.row_filters import RowFilter
     from tidegate.contracts.dead_letter import DeadLetter
 
 
 def is_transformed(lane: SinkConfig) -> bool:
-    return bool(lane.transforms)
+    return bool(lane.transforms) or lane.toast is not ToastPolicy.MARK
 
 
 class TransformedSink:
@@ -30,7 +34,8 @@ class TransformedSink:
         self.capabilities: Capabilities = sink.capabilities
         self._sink = sink
         self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
-        self._takes = lane.takes
+        self._takes, self._transforms = lane.takes, lane.transforms
+        self._requires_full = lane.toast is ToastPolicy.REQUIRE_FULL
         self._frames: FrameRewriter | None = None
 
     def ping(self) -> None:
@@ -40,13 +45,13 @@ class TransformedSink:
         return self._sink.open()
 
     def write(self, frame: Frame, after: Position) -> Receipt:
-        if frame.header.kind is FrameKind.MARK:
-            return self._sink.write(frame, after)  # it is of the source's table, and holds no row
         rewriter = self._rewriter()
-        receipt = self._sink.write(rewriter.rewrite(frame, after), after)
-        if not receipt.rejected:
+        made = rewriter.rewrite(frame, after)
+        receipt = self._sink.write(made.frame, after)
+        if not receipt.rejected and not made.rejected:
             return receipt
-        return replace(receipt, rejected=tuple(rewriter.as_received(frame, each) for each in receipt.rejected))
+        refused = (rewriter.as_received(frame, each) for each in receipt.rejected)
+        return replace(receipt, rejected=(*made.rejected, *refused))
 
     def write_dead_letters(self, letters: "Sequence[DeadLetter]") -> None:
         self._sink.write_dead_letters(letters)
@@ -61,5 +66,17 @@ class TransformedSink:
         if self._frames is None:
             from tidegate.columns.rewrites import FrameRewriter
 
-            self._frames = FrameRewriter(self._plan, self._takes)
+            filters = _row_filters(self._transforms)
+            self._frames = FrameRewriter(self._plan, self._takes, filters, requires_full=self._requires_full)
         return self._frames
+
+
+def _row_filters(transforms: Iterable[Transform]) -> "list[RowFilter]":
+    from tidegate.columns.row_filters import RowFilter
+
+    filters = (each for each in map(options_of, transforms) if isinstance(each, FilterOptions))
+    return [
+        RowFilter(each.means, frozenset(each.operations), each.action is FilterAction.KEEP, parse(each.where))
+        for each in filters
+        if each.where is not None
+    ]

@@ -11,8 +11,21 @@ from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.config.transforms import Transform
+from tidegate.config.values import ToastPolicy
 from tidegate.contracts.frame import Frame, decode_frame
-from tidegate.pgoutput.messages import UNCHANGED, Delete, Insert, Message, OldKind, Truncate, Update
+from tidegate.errors import ConfigError
+from tidegate.pgoutput.messages import (
+    UNCHANGED,
+    Column,
+    Delete,
+    Insert,
+    Message,
+    OldKind,
+    Relation,
+    ReplicaIdentity,
+    Truncate,
+    Update,
+)
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.transformed_sink import TransformedSink
 
@@ -143,3 +156,82 @@ def test_what_was_delivered_before_is_not_looked_at() -> None:
     receipt = TransformedSink(sink, config).write(frame, Position(frame.header.last.commit_lsn, 3))
 
     assert receipt.events == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "passing"),
+    [
+        ({"where": "id = 1"}, [0]),
+        ({"where": "id <> 1"}, [1, 2, 3, 4]),
+        ({"where": "id = 1", "action": "drop"}, [1, 2, 3, 4]),
+        ({"where": "id = 1", "operations": ["INSERT", "UPDATE"]}, [0]),
+        ({"where": "id = 1", "operations": ["UPDATE"], "action": "drop"}, [0, 1, 2, 3, 4]),
+        ({"where": "id = 1", "tables": ["public.people"]}, [0, 1, 2, 3, 4]),
+        ({"where": "note LIKE 'canary%'"}, [0, 1, 2, 4]),
+        ({"where": "note LIKE 'canary%' AND id = 1"}, [0]),
+        ({"where": "note IS NULL"}, [2, 3]),
+        ({"where": "upper(note) = 'CANARY-7F3A'", "action": "drop"}, [2, 3]),
+    ],
+)
+def test_a_filter_goes_by_values_and_what_was_not_sent_passes(options: dict[str, Any], passing: list[int]) -> None:
+    """Of the third change the server has not sent the note."""
+    config = lane(("filter", options))
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    assert passing == [json.loads(value)["position"]["ordinal"] for _, value in sink.events]
+
+
+def test_a_filter_sees_the_row_before_any_mask_or_name() -> None:
+    config = lane(RENAME, ("filter", {"where": f"note = '{CANARY.decode()}' AND id = 2"}), ("mask", NOTE))
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    assert [json.loads(value)["position"]["ordinal"] for _, value in sink.events] == [1, 2, 4]
+    assert not any(CANARY in value for _, value in sink.events)
+
+
+NOTE = {"columns": ["remark"], "how": "redact"}
+COLUMNS = Column(1, "id", 23, -1), Column(0, "amount", 1700, -1)
+AMOUNTS = Relation(7, "public", "amounts", ReplicaIdentity.DEFAULT, COLUMNS)
+
+
+def amounts(*values: bytes | None) -> Frame:
+    log = RawLog(GENERATION)
+    log.epoch()
+    return decode_frame(log.transaction(*(Insert(7, (b"1", value)) for value in values), relation=AMOUNTS))
+
+
+@pytest.mark.parametrize("own", [(), (("mask", {"columns": ["amount"], "how": "zero"}),)])
+def test_a_row_that_cannot_be_judged_is_a_dead_letter_and_the_rest_goes_on(own: Any) -> None:
+    config = lane(("filter", {"where": "amount > 10.5"}), *own)
+    sink = Events(config)
+    values = b"10.5", b"10.50000000000000000001", b"NaN", None, b"1" * 30
+    receipt = TransformedSink(sink, config).write(amounts(*values), BEGINNING)
+
+    assert [json.loads(value)["position"]["ordinal"] for _, value in sink.events] == [1, 4]
+    ((code, ordinal, raw),) = [(each.error.code, each.ordinal, each.raw) for each in receipt.rejected]
+    assert (code, ordinal) == ("FILTER_UNDECIDED", 2)
+    assert (b"NaN" in raw) is (own == ())
+
+
+@pytest.mark.parametrize(
+    ("where", "code"), [("price > 1", "TRANSFORM_COLUMN_MISSING"), ("amount = 'x'", "TRANSFORM_CONDITION")]
+)
+def test_a_condition_that_does_not_fit_a_table_is_refused(where: str, code: str) -> None:
+    config = lane(("filter", {"where": where}))
+    with pytest.raises(ConfigError) as caught:
+        TransformedSink(Events(config), config).write(amounts(b"1"), BEGINNING)
+
+    assert code == caught.value.code
+
+
+def test_who_requires_all_of_a_row_gets_a_dead_letter_where_it_was_not_sent() -> None:
+    config = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS, toast=ToastPolicy.REQUIRE_FULL)
+    sink = Events(config)
+    receipt = TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+
+    assert [json.loads(value)["position"]["ordinal"] for _, value in sink.events] == [0, 1, 3, 4]
+    ((error, ordinal, raw),) = [(each.error, each.ordinal, each.raw) for each in receipt.rejected]
+    assert (error.code, ordinal, bool(raw)) == ("TOAST_NOT_SENT", 2, True)
+    assert "ALTER TABLE public.orders REPLICA IDENTITY FULL" in error.remedy

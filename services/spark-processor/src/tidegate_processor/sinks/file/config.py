@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tidegate.config.base import Duration, Model, Size, size
+from tidegate.config.base import Duration, Size, size
 from tidegate.config.problems import refuse
+from tidegate_processor.sinks.shared.event_options import EventOptions
 
 
 class FileCompression(StrEnum):
@@ -31,7 +32,7 @@ def _absolute(value: str) -> str:
     return value
 
 
-class FileOptions(Model):
+class FileOptions(EventOptions):
     path: Annotated[str, AfterValidator(_absolute)] = Field(
         min_length=2, max_length=4096, description="The folder of the files. It is made if it is not there."
     )

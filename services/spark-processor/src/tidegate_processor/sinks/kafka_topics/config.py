@@ -4,11 +4,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tidegate.config.base import Model, Size, size
+from tidegate.config.base import Size, size
 from tidegate.config.kafka import Compression
 from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
 from tidegate_processor.encodings.topics import DEFAULT_TEMPLATE, check_template
+from tidegate_processor.sinks.shared.event_options import EventOptions
 
 
 def _template(value: str) -> str:
@@ -19,7 +20,7 @@ def _template(value: str) -> str:
     return value
 
 
-class KafkaTopicsOptions(Model):
+class KafkaTopicsOptions(EventOptions):
     topic: Annotated[str, AfterValidator(_template)] = Field(
         DEFAULT_TEMPLATE, min_length=1, max_length=249, description="Name of a table's topic."
     )

@@ -4,7 +4,9 @@ Invariant: a sink that delivers events gets them here and nowhere else, so what 
 event is done for all of them.
 """
 
-from tidegate.columns.envelopes import EventSource
+from tidegate.columns.cloudevents import cloudevents_envelope
+from tidegate.columns.debezium import debezium_envelope
+from tidegate.columns.envelopes import EventSource, default_envelope
 from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
 from tidegate.columns.plans import Route
 from tidegate.config.sinks import SinkConfig
@@ -12,6 +14,13 @@ from tidegate.contracts.frame import Frame
 from tidegate.contracts.generation import Generation
 from tidegate.events import Operation
 from tidegate.position import Position
+from tidegate_processor.sinks.shared.event_options import EventEnvelope
+
+_ENVELOPES = {
+    EventEnvelope.DEFAULT: default_envelope,
+    EventEnvelope.DEBEZIUM: debezium_envelope,
+    EventEnvelope.CLOUDEVENTS: cloudevents_envelope,
+}
 
 
 class EventEncoder:
@@ -19,6 +28,7 @@ class EventEncoder:
 
     def __init__(self, pipeline: str, sink: SinkConfig, destination: Route) -> None:
         self._pipeline, self._sink, self._destination = pipeline, sink, destination
+        self._envelope = _ENVELOPES[EventEnvelope(sink.options.get("envelope", EventEnvelope.DEFAULT))]
         self._generation: Generation | None = None
         self._frames: FrameEncoder | None = None
 
@@ -26,7 +36,7 @@ class EventEncoder:
         generation = frame.header.generation
         if self._frames is None or generation != self._generation:
             source = EventSource(self._pipeline, generation.database, generation.system_identifier)
-            self._frames, self._generation = FrameEncoder(source, self._route), generation
+            self._frames, self._generation = FrameEncoder(source, self._route, self._envelope), generation
         return self._frames.encode(frame, after)
 
     def _route(self, schema: str, table: str, operation: Operation) -> str | None:
