@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 
 import psycopg
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
 from kit.frames import GENERATION, RawLog
 from kit.pipelines import checked, document, secrets_of
+from kit.second_client import committed
 from kit.topics import make_topic
-from kit.wait import wait
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.cursor import Cursor
@@ -116,6 +115,10 @@ class KafkaTopicsRig(EventRig):
         return committed(self.kafka, f"{self.prefix}.public.orders")
 
 
+class AtLeastOnceRig(KafkaTopicsRig):
+    options: ClassVar[dict[str, Any]] = {"delivery": "at_least_once"}
+
+
 class StdoutRig(EventRig):
     type = "stdout"
 
@@ -205,6 +208,7 @@ class PgTableRig(Rig):
 
 RIGS: dict[str, type[Rig]] = {
     "kafka_topics": KafkaTopicsRig,
+    "kafka_topics, at least once": AtLeastOnceRig,
     "stdout": StdoutRig,
     "file": FileRig,
     "file, gzip": GzipRig,
@@ -231,32 +235,6 @@ def cursor_behind(frame: Frame, incarnation: int = 1) -> Cursor:
         config_epoch="c",
         incarnation=incarnation,
     )
-
-
-def committed(bootstrap: str, topic: str) -> list[bytes]:
-    """The values up to the topic's end as a reader of committed records sees it now."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "second", "isolation.level": "read_committed"}
-    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
-    values: list[bytes] = []
-    ended = False
-
-    def read() -> bool:
-        nonlocal ended
-        for message in consumer.consume(1000, 0.2):
-            if message.error() is None:
-                values.append(message.value())
-            else:
-                ended = True
-        return ended
-
-    try:
-        if topic not in consumer.list_topics(timeout=10).topics:
-            return []
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        wait(read, 20, f"the end of {topic}")
-    finally:
-        consumer.close()
-    return values
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Options of the `kafka_topics` sink."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -10,6 +11,11 @@ from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
 from tidegate_processor.encodings.topics import DEFAULT_TEMPLATE, check_template
 from tidegate_processor.sinks.shared.event_options import EventOptions
+
+
+class DeliveryGuarantee(StrEnum):
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
 
 
 def _template(value: str) -> str:
@@ -32,4 +38,14 @@ class KafkaTopicsOptions(EventOptions):
     compression: Compression = Field(Compression.LZ4, description="Of the events.")
     batch_bytes: Size = Field(
         size("512KiB"), ge=1024, le=16 * 2**20, description="Sent to a partition at once; no topic may allow less."
+    )
+    delivery: DeliveryGuarantee = Field(
+        DeliveryGuarantee.EXACTLY_ONCE,
+        description="`exactly_once` by Kafka transactions; `at_least_once` for brokers that have none.",
+    )
+    headers: bool = Field(
+        False, description="Operation, schema, table and position of an event as headers too. Costs speed."
+    )
+    tombstones: bool = Field(
+        False, description="A record without a value behind each delete, so that compaction forgets the key."
     )

@@ -17,18 +17,22 @@ from tidegate.errors import RecordError
 from tidegate.position import Position
 from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.sinks.base import Capabilities, Receipt
-from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
+from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
 from tidegate_processor.sinks.kafka_topics.encode import encoder, messages
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterTopic
+from tidegate_processor.sinks.shared.lane_producer import LaneProducer, Message
+from tidegate_processor.sinks.shared.plain import PlainProducer
 from tidegate_processor.sinks.shared.transactional import TransactionalProducer
 from tidegate_processor.target_topics import TargetTopics, Terms
 
 
 class KafkaTopicsSink:
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True)
-
     def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
         self._options = options = parse_options(sink, KafkaTopicsOptions)
+        once = options.delivery is DeliveryGuarantee.EXACTLY_ONCE
+        self.capabilities = Capabilities(
+            exactly_once=once, deletes=True, truncates=True, notices=True, fences=once, letters_too=once
+        )
         self._encoder = encoder(config.pipeline, sink, options.topic)
         self._topics = TargetTopics(
             librdkafka_settings(config.kafka),
@@ -37,7 +41,8 @@ class KafkaTopicsSink:
             batch_bytes=options.batch_bytes,
         )
         self._dead_letters = DeadLetterTopic(config.pipeline, self._topics)
-        self._producer = TransactionalProducer(
+        producer = TransactionalProducer if once else PlainProducer
+        self._producer: LaneProducer = producer(
             config, sink.name, compression=options.compression, batch_bytes=options.batch_bytes
         )
         self._touched: dict[str, int] = {}
@@ -75,10 +80,13 @@ class KafkaTopicsSink:
             rejected += events.where(~fits).refused(_too_large(events.topic, terms.largest_bytes))
             events = events.where(fits)
         for partition, run in events.runs():
-            self._producer.send(events.topic, partition, messages(run))
+            self._producer.send(events.topic, partition, self._messages(run))
         if len(events):
             self._touched[events.topic] = min(self._touched.get(events.topic, 0) + len(events), terms.partitions)
         return events
+
+    def _messages(self, run: TopicEvents) -> list[Message]:
+        return messages(run, tombstones=self._options.tombstones, headers=self._options.headers)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._dead_letters.send(letters, self._producer)

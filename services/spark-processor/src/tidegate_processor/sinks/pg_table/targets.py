@@ -70,7 +70,7 @@ class Targets:
         relation = shape.relation
         schema, table = self._names(relation)
         name = qualified(schema, table)
-        there = self._columns(name)
+        there: Mapping[str, bool] = self._columns(name)
         if not there and self._options.create:
             make_schema(self._connection, schema)
             run(self._connection, create_table(name, self._types(shape), _identity(relation)))

@@ -26,7 +26,7 @@ from tidegate_processor.sinks.pg_table.state import SinkState
 from tidegate_processor.sinks.pg_table.targets import Targets
 from tidegate_processor.sinks.shared.change_batches import ChangeBatches
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterBox
-from tidegate_processor.sinks.shared.postgres import Connection, RefusedValueError, mapped, run, savepoint
+from tidegate_processor.sinks.shared.postgres import COMMIT, Connection, RefusedValueError, mapped, run, savepoint
 
 
 class PgTableSink:
@@ -85,7 +85,7 @@ class PgTableSink:
     def commit(self, cursor: Cursor) -> None:
         connection, _ = self._entered()
         self._letters.flush()
-        with mapped("commit"):
+        with mapped(COMMIT):
             self._state.put(cursor)
             run(connection, "COMMIT")
         self._in_transaction = False

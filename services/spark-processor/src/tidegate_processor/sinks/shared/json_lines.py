@@ -54,7 +54,7 @@ def lines_of(events: TopicEvents) -> bytes:
     values = texts.take(pa.array(np.arange(0, len(texts), 2)))
     joined = pc.binary_join_element_wise(values, pa.scalar(b"", pa.large_binary()), pa.scalar(b"\n", pa.large_binary()))
     whole = pa.concat_arrays([joined])  # from offset 0, so that its bytes are one piece
-    return whole.buffers()[2].to_pybytes()
+    return bytes(whole.buffers()[2])
 
 
 def _to_one_stream(_schema: str, _table: str, _operation: Operation) -> str:

@@ -11,7 +11,7 @@ Invariant: records go in order, and `commit` returns only when all of them are d
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -28,8 +28,9 @@ from tidegate_processor.kafka_clients import client, librdkafka_settings, read_c
 from tidegate_processor.kafka_refusals import mapped, refused
 from tidegate_processor.target_topics import LARGEST_RECORD_BYTES, RECORD_OVERHEAD_BYTES
 
-Message: TypeAlias = dict[str, bytes | None]
-"""As `Producer.produce_batch` takes it. The client leaves an `_error` in those that it did not take."""
+Message: TypeAlias = dict[str, Any]
+"""As `Producer.produce_batch` takes it: `value` and `key`. The client leaves an `_error` in those that it did not take.
+With `headers` it is produced by itself: the client has no form for them in a batch."""
 
 BATCH_BYTES = size("512KiB")
 CALL_SECONDS = 30.0
@@ -56,6 +57,7 @@ class LaneProducer(ABC):
         self._compression, self._batch_bytes = compression, batch_bytes
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
+        self._waiting: list[tuple[str, int, list[Message]]] = []
 
     def open(self) -> Cursor | None:
         self._producer = self._new_producer()
@@ -72,6 +74,7 @@ class LaneProducer(ABC):
     def close(self) -> None:
         producer, consumer = self._producer, self._consumer
         self._producer = self._consumer = None
+        self._waiting.clear()
         if consumer is not None:
             consumer.close()
         if producer is not None:
@@ -93,20 +96,13 @@ class LaneProducer(ABC):
     @abstractmethod
     def _own_settings(self) -> dict[str, Any]: ...
 
-    def _take(self, producer: Producer, topic: str, partition: int, batch: list[Message], **options: Any) -> None:
-        """In order: of a batch that the client's queue does not hold, it takes the first ones."""
-        while self._taken(producer, topic, partition, batch, options) < len(batch):
-            batch = [message for message in batch if "_error" in message]
-            for message in batch:
-                error: Any = message.pop("_error")
-                if error.code() != KafkaError._QUEUE_FULL:
-                    raise refused(error, "produce")
-            producer.poll(_QUEUE_SECONDS)
-
-    @staticmethod
-    def _taken(producer: Producer, topic: str, partition: int, batch: list[Message], options: dict[str, Any]) -> int:
-        with mapped("produce"):
-            return int(producer.produce_batch(topic, batch, partition=partition, **options))
+    def _send_waiting(self, producer: Producer, **options: Any) -> None:
+        for topic, partition, batch in self._waiting:
+            if "headers" in batch[0]:
+                _produce_singly(producer, topic, partition, batch, options)
+            else:
+                _produce_batch(producer, topic, partition, batch, options)
+        self._waiting.clear()
 
     def _opened(self) -> tuple[Producer, Consumer]:
         if self._producer is None or self._consumer is None:
@@ -133,6 +129,40 @@ class LaneProducer(ABC):
             "enable.auto.commit": False,
         }
         return client(Consumer, self._client_settings | settings, logger=_CLIENT_LOG)
+
+
+def _produce_batch(
+    producer: Producer, topic: str, partition: int, batch: list[Message], options: Mapping[str, Any]
+) -> None:
+    """In order: of a batch that the client's queue does not hold, it takes the first ones."""
+    while True:
+        with mapped("produce"):
+            taken = int(producer.produce_batch(topic, batch, partition=partition, **options))
+        if taken == len(batch):
+            return
+        batch = [message for message in batch if "_error" in message]
+        for message in batch:
+            error: Any = message.pop("_error")
+            if error.code() != KafkaError._QUEUE_FULL:
+                raise refused(error, "produce")
+        producer.poll(_QUEUE_SECONDS)
+
+
+def _produce_singly(
+    producer: Producer, topic: str, partition: int, batch: list[Message], options: Mapping[str, Any]
+) -> None:
+    for message in batch:
+        with mapped("produce"):
+            while not _is_taken(producer, topic, partition, message, options):
+                producer.poll(_QUEUE_SECONDS)
+
+
+def _is_taken(producer: Producer, topic: str, partition: int, message: Message, options: Mapping[str, Any]) -> bool:
+    try:
+        producer.produce(topic, partition=partition, **message, **options)
+    except BufferError:
+        return False
+    return True
 
 
 def until_it_is_done(call: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
 """Records by an idempotent producer without transactions; what is committed is known by acknowledgements.
 
-For brokers without transactions, and for dead letters of sinks that keep their cursor elsewhere. What was sent and not
-committed is there nevertheless, and comes again: at least once, in order, with the same ids.
+For brokers without transactions, and for dead letters of sinks that keep their cursor elsewhere. Records wait for the
+commit; who dies between their acknowledgement and the cursor's sends them again: at least once, in order, the same ids.
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ class PlainProducer(LaneProducer):
     """The first record that brokers did not take: what came behind it may have been taken, and comes again."""
 
     def send(self, topic: str, partition: int, batch: list[Message]) -> None:
-        producer, _ = self._opened()
-        self._take(producer, topic, partition, batch, on_delivery=self._note)
-        producer.poll(0)
+        self._opened()
+        self._waiting.append((topic, partition, batch))
 
     def flush(self) -> None:
         """Returns when all that was sent is durable."""
         producer, _ = self._opened()
+        self._send_waiting(producer, on_delivery=self._note)
         left = producer.flush(CALL_SECONDS)
         failed, self._failed = self._failed, None
         if failed is not None:
@@ -39,9 +39,9 @@ class PlainProducer(LaneProducer):
             )
 
     def commit(self, cursor: Cursor) -> None:
-        self.flush()
         _, consumer = self._opened()
         self._check_newest(consumer, cursor)
+        self.flush()
         place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
         with mapped("commit"):
             until_it_is_done(lambda: _committed(consumer, place))

@@ -2,9 +2,9 @@
 
 | SQLSTATE | kind |
 | --- | --- |
-| 22…, 23…, 21000: a value that the target does not take | `RefusedValueError`, for whoever knows which row it is |
+| 22…, 23…, 21000: a value that the target does not take | in a savepoint `RefusedValueError`; at a commit StreamError |
 | 28…, 3D…, 42501: login, database, right | TransientError: it is for a person, and the lane comes again |
-| 08…, 40…, 53…, 55P03, 57…, 25P0…, 42P01, 42703: away, busy, or changed under us | TransientError |
+| 08…, 25…, 40…, 53…, 57…, 58…, 55P03, and what was made or removed under us | TransientError |
 | anything else | StreamError: as often as it is asked, the server would refuse it |
 
 Invariant: a server's message may quote rows, so none is passed on: only SQLSTATE and what we were doing.
@@ -22,6 +22,8 @@ from tidegate.config.secret import Secret
 from tidegate.config.source import SourceTls, dsn_fields
 from tidegate.errors import RecordError, StreamError, TidegateError, TransientError
 from tidegate.quoting import identifier
+
+COMMIT = "commit"
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -44,15 +46,18 @@ _PINS: Mapping[str, str] = {
     "lock_timeout": str(_STANDSTILL_MS + 5_000),
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": str(_STANDSTILL_MS),
+    "idle_session_timeout": "0",
 }
 # What is acked has to survive a crash of the server, whatever role or database say.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 _VALUE_CLASSES = ("22", "23")
 _ON_CONFLICT_TWICE = "21000"
+_NOT_IN_REPERTOIRE = "22021"
 _DENIED = ("28", "3D")
 _NO_RIGHT = "42501"
 _AWAY = ("08", "40", "53", "57", "25", "58")
-_BUSY_OR_CHANGED = ("55P03", "42P01", "42703", "3F000")
+# A lock; a table, column or schema that was there or was not there a moment ago.
+_BUSY_OR_CHANGED = ("55P03", "42P01", "42703", "3F000", "42P07", "42701", "42P06", "42710")
 
 
 class RefusedValueError(Exception):
@@ -115,7 +120,12 @@ def mapped(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise refused(error, doing) from None  # the cause quotes what the server said
+        failure = refused(error, doing)
+        if not isinstance(failure, RefusedValueError):
+            raise failure from None  # the cause quotes what the server said
+        if doing == COMMIT:
+            raise _refused_for_good(_told(failure.sqlstate, doing)) from None
+        raise _unavailable(_told(failure.sqlstate, doing)) from None
 
 
 @contextmanager
@@ -142,9 +152,11 @@ def _undo(connection: Connection) -> None:
 
 def refused(error: psycopg.Error, doing: str) -> TidegateError | RefusedValueError:
     state = error.sqlstate or ""
-    told = f"PostgreSQL did not let the sink {doing}: {f'SQLSTATE {state}' if state else type(error).__name__}"
+    told = _told(state or type(error).__name__, doing)
     if state[:2] in _VALUE_CLASSES or state == _ON_CONFLICT_TWICE:
         return RefusedValueError(state)
+    if not state and isinstance(error, psycopg.DataError):  # the client's own refusal, of a NUL
+        return RefusedValueError(_NOT_IN_REPERTOIRE)
     if state[:2] in _DENIED or state == _NO_RIGHT or _names_login(error):
         return TransientError(
             told,
@@ -153,11 +165,23 @@ def refused(error: psycopg.Error, doing: str) -> TidegateError | RefusedValueErr
             "the lane comes again by itself.",
         )
     if not state or state[:2] in _AWAY or state in _BUSY_OR_CHANGED:
-        return TransientError(
-            told,
-            code="SINK_PG_UNAVAILABLE",
-            remedy="Check the target server, and who holds locks on its tables; the lane restarts at its cursor.",
-        )
+        return _unavailable(told)
+    return _refused_for_good(told)
+
+
+def _told(state: str, doing: str) -> str:
+    return f"PostgreSQL did not let the sink {doing}: {state}"
+
+
+def _unavailable(told: str) -> TransientError:
+    return TransientError(
+        told,
+        code="SINK_PG_UNAVAILABLE",
+        remedy="Check the target server, and who holds locks on its tables; the lane restarts at its cursor.",
+    )
+
+
+def _refused_for_good(told: str) -> StreamError:
     return StreamError(
         told,
         code="SINK_PG_REFUSED",

@@ -22,10 +22,6 @@ class TransactionalProducer(LaneProducer):
     _in_transaction = False
     _waiting_messages = 0
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._waiting: list[tuple[str, int, list[Message]]] = []
-
     def send(self, topic: str, partition: int, batch: list[Message]) -> None:
         """Few messages wait for the commit, which sends the cursor first. If the brokers still finish the transaction
         before, they refuse whatever comes first; a cursor comes again after 2 ms, a partition after 20."""
@@ -36,6 +32,7 @@ class TransactionalProducer(LaneProducer):
             with mapped("begin a transaction"):
                 self._begin(producer)
             self._send_waiting(producer)
+            self._waiting_messages = 0
 
     def prepare(self, cursor: Cursor) -> None:
         """The cursor into the transaction: whoever was fenced learns it here, before anything else is done."""
@@ -53,13 +50,14 @@ class TransactionalProducer(LaneProducer):
     def finish(self) -> None:
         producer, _ = self._opened()
         self._send_waiting(producer)
+        self._waiting_messages = 0
         reach(Failpoint.LANE_CURSOR_SENT)
         with mapped("commit"):
             until_it_is_done(lambda: producer.commit_transaction(CALL_SECONDS))
         self._in_transaction = False
 
     def close(self) -> None:
-        self._forget_waiting()
+        self._waiting_messages = 0
         super().close()
 
     def _fence(self, producer: Producer) -> None:
@@ -71,15 +69,6 @@ class TransactionalProducer(LaneProducer):
         if self._in_transaction:
             self._in_transaction = False
             producer.abort_transaction(CALL_SECONDS)
-
-    def _send_waiting(self, producer: Producer) -> None:
-        for topic, partition, batch in self._waiting:
-            self._take(producer, topic, partition, batch)
-        self._forget_waiting()
-
-    def _forget_waiting(self) -> None:
-        self._waiting.clear()
-        self._waiting_messages = 0
 
     def _begin(self, producer: Producer) -> None:
         if not self._in_transaction:

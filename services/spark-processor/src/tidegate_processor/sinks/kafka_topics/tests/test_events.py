@@ -89,6 +89,22 @@ def test_keys_meet_the_partitions_of_kafkas_own_clients_and_what_has_none_the_fi
     assert len(set(expected.values())) == PARTITIONS
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_what_partitions_are_compared_with_here_is_what_kafkas_own_tests_say(key: bytes, expected: int) -> None:
+    """org.apache.kafka.common.utils.UtilsTest.testMurmur2"""
+    assert expected & 0xFFFFFFFF == murmur2(key)
+
+
 def test_transactions_that_follow_each_other_at_once_all_get_through(config, start) -> None:
     """The brokers still finish the one before, and refuse the next one more often than the client asks by itself."""
     log = RawLog()

@@ -125,6 +125,28 @@ def test_constraints_that_hold_in_commit_order_hold_in_the_target(rig: PgTableRi
     assert rig.ask("TABLE public.lines") == []
 
 
+def test_a_deferred_constraint_that_does_not_hold_at_the_commit_stops_the_lane(rig: PgTableRig) -> None:
+    rig.ask("CREATE TABLE public.parents (id int PRIMARY KEY)")
+    rig.ask(
+        "CREATE TABLE public.orders (id int PRIMARY KEY, note text, "
+        "parent int DEFAULT 5 REFERENCES public.parents DEFERRABLE INITIALLY DEFERRED)"
+    )
+
+    with pytest.raises(StreamError) as raised:
+        deliver(rig, [ORDERS], [row(1, CANARY)])
+
+    assert raised.value.code == "SINK_PG_REFUSED"
+    assert CANARY not in str(raised.value)
+    assert rig.cursor() is None
+
+
+def test_a_value_with_a_nul_is_a_dead_letter_alone(rig: PgTableRig) -> None:
+    receipt = deliver(rig, [ORDERS], [row(1, "one"), row(2, "two\0"), row(3, "three")])
+
+    assert [(each.ordinal, each.error.code) for each in receipt.rejected] == [(1, "SINK_PG_ROW_REFUSED")]
+    assert rig.rows() == {1: "one", 3: "three"}
+
+
 def test_an_update_that_can_not_be_completed_is_a_dead_letter_and_never_made_up(rig: PgTableRig) -> None:
     receipt = deliver(rig, [ORDERS], [row(1, "one"), Update(ORDERS.relation_id, None, None, (b"9", UNCHANGED))])
 
