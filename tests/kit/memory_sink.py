@@ -20,7 +20,7 @@ _EVERYTHING = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 class MemorySink:
     """What is in `delivered` was committed; a new incarnation is given the same `MemorySink` after `close`."""
 
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True)
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, notices=True, letters_too=True)
 
     def __init__(self, poison: Callable[[Change], bool] = lambda _: False, config: SinkConfig = _EVERYTHING) -> None:
         self.delivered: list[Change] = []

@@ -8,10 +8,12 @@ from kit.frames import GENERATION, ORDERS, RawLog, row
 from kit.memory_sink import MemorySink
 
 from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter
 from tidegate.contracts.frame import decode_frame
 from tidegate.contracts.request import Asked, Fate, LaneRequest
 from tidegate.contracts.resolution import Outcome, Resolution
+from tidegate.errors import TransientError
 from tidegate.pgoutput.messages import Delete, Insert, Message, OldKind, Truncate, Update
 from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import Change
@@ -142,10 +144,29 @@ def test_a_commit_that_fails_leaves_nothing_behind() -> None:
     lane = mended(Lane(row(2, "poison")))
     (letter,) = lane.letters
     lane.sink.fail_next_commit = True
-    with pytest.raises(Exception, match="the sink is away"):
+    with pytest.raises(TransientError):
         lane.replay(letter)
     assert (lane.sink.delivered, len(lane.sink.dead_letters)) == ([], 1)
     assert lane.replay(letter) == [Fate.DELIVERED]
+
+
+def test_where_letters_are_committed_apart_no_resolution_speaks_of_what_is_not_there() -> None:
+    """The events go first: cut off between the two, the letter is delivered twice and not lost."""
+    lane = mended(Lane(row(2, "poison")))
+    (letter,) = lane.letters
+    lane.sink.capabilities = replace(lane.sink.capabilities, letters_too=False)
+    commit, seen = lane.sink.commit, []
+
+    def second_fails(cursor: Cursor) -> None:
+        lane.sink.fail_next_commit = bool(seen)
+        seen.append(cursor)
+        commit(cursor)
+
+    lane.sink.commit = second_fails  # type: ignore[method-assign]
+    with pytest.raises(TransientError):
+        lane.replay(letter)
+    assert ([change.position for change in lane.sink.delivered], len(lane.sink.dead_letters)) == ([letter.position], 1)
+    assert lane.fates(letter) == [Fate.DELIVERABLE]
 
 
 def test_what_was_given_up_is_not_delivered() -> None:

@@ -115,6 +115,15 @@ def test_one_that_is_over_takes_no_request(place: AdminPlace, client, path: str)
     assert (taken.status_code, request.asked, request.snapshot) == (202, SnapshotAsked.PAUSE, running)
 
 
+def test_one_that_has_failed_is_resumed_and_not_ended_again(place: AdminPlace, client, path: str) -> None:
+    failed = uuid.uuid4().hex
+    tell(place, failed, SnapshotState.FAILED, code="SNAPSHOT_TABLE_GONE", message="a table is gone", remedy="Look.")
+    assert client.get(f"{path}/{failed}").json()["code"] == "SNAPSHOT_TABLE_GONE"
+    assert client.post(f"{path}/{failed}/cancel").json()["code"] == "SNAPSHOT_OVER"
+    assert client.post(f"{path}/{failed}/resume").status_code == 202
+    assert wait(lambda: waiting(place), 10, "the request").asked is SnapshotAsked.RESUME
+
+
 def test_requests_that_nobody_takes_do_not_pile_up(client, path: str) -> None:
     answers = [client.post(path, json={}) for _ in range(17)]
     assert [each.status_code for each in answers] == [202] * 16 + [503]

@@ -77,9 +77,9 @@ class Redelivery:
         self.sink.write_dead_letters([replace(again, id=letter.id, attempts=letter.attempts + 1)])
 
     def _commit(self, delivered: list[str]) -> None:
-        """Where events and records are not committed together, the events go first: a resolution never speaks of what
+        """Where events and letters are not committed together, the events go first: a resolution never speaks of what
         is not there, and what is cut off between the two is delivered twice, with the same ids."""
-        if delivered and not self.sink.capabilities.exactly_once:
+        if delivered and not self.sink.capabilities.letters_too:
             self.sink.commit(self.cursor)
         if delivered:
             outcome = Outcome.REPLAYED if self._is_own else Outcome.COPIED

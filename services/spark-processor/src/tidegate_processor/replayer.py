@@ -16,7 +16,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.request import Fate, LaneRequest
-from tidegate.errors import ConfigError, StreamError, TransientError
+from tidegate.errors import ConfigError, StreamError
 from tidegate.observability import logs
 from tidegate.position import BEGINNING
 from tidegate_processor.letters_topic import LettersTopic
@@ -138,10 +138,10 @@ class Replayer:
     def _generation(self) -> Generation:
         lineage = read_lineage(self._redis, self._config.pipeline)
         if lineage is None:
-            raise TransientError(
-                "nobody has said yet in which generation the reader works",
-                code="LINEAGE_UNKNOWN",
-                remedy="Start the reader: it says so every second.",
+            raise ConfigError(
+                "nobody has said in which generation the reader works",
+                code="REPLAY_LINEAGE_UNKNOWN",
+                remedy="Start the reader, which says so every second; then ask again.",
             )
         return lineage.generation
 
@@ -163,8 +163,8 @@ def _no_cursor(sink: str) -> StreamError:
     )
 
 
-def _another_generation() -> TransientError:
-    return TransientError(
+def _another_generation() -> ConfigError:
+    return ConfigError(
         "the reader works in another generation than the lane's cursor",
         code="REPLAY_GENERATION",
         remedy="Letters of an older slot can't be told from what is newer: give them up, or rewind the lane.",

@@ -89,6 +89,7 @@ async def pause_snapshot(of: Of, caller: Asking, once: DoneOnce, snapshot: Ident
 @router.post("/{snapshot}/resume", summary="Have a snapshot go on", status_code=202, response_model=SnapshotAsked)
 @needs(Scope.OPERATE)
 async def resume_snapshot(of: Of, caller: Asking, once: DoneOnce, snapshot: Identity) -> JSONResponse:
+    """Also one that has failed, once the cause is mended."""
     return await _asked(of, caller, once, snapshot, snapshot_request.SnapshotAsked.RESUME)
 
 

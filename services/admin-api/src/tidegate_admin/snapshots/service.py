@@ -19,6 +19,7 @@ from tidegate.contracts.snapshot_request import (
     decode_snapshot_request,
 )
 from tidegate.contracts.snapshot_status import (
+    SnapshotState,
     SnapshotStatus,
     TableStatus,
     decode_snapshot_status,
@@ -51,7 +52,8 @@ async def start(of: PipelineAccess, wanted: Start, by: str) -> SnapshotRequest:
 
 async def ask(of: PipelineAccess, snapshot: str, asked: SnapshotAsked, by: str) -> SnapshotRequest:
     found = await show(of, snapshot)
-    if found.state.is_over:
+    is_tried_again = asked is SnapshotAsked.RESUME and found.state is SnapshotState.FAILED
+    if found.state.is_over and not is_tried_again:
         raise ApiError(
             HTTPStatus.CONFLICT,
             f"the snapshot is {found.state} already",

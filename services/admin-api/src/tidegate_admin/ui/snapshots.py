@@ -13,6 +13,7 @@ _ACTIONS = {
     SnapshotState.WAITING: ("pause", "cancel"),
     SnapshotState.RUNNING: ("pause", "cancel"),
     SnapshotState.PAUSED: ("resume", "cancel"),
+    SnapshotState.FAILED: ("resume",),
 }
 _WORDS = {"pause": "Pause", "resume": "Resume", "cancel": "End"}
 

@@ -30,6 +30,8 @@ class Capabilities:
     """It keeps rows by their key, and not events."""
     fences: bool = True
     """Whoever opens it later keeps those before from committing."""
+    letters_too: bool = False
+    """Dead letters, and what is told of them, are in one transaction with the events."""
 
 
 @dataclass(frozen=True, slots=True)
