@@ -26,7 +26,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seed = asked.seed or str(random.SystemRandom().randrange(10**6))
     cases = chosen(asked.case)
-    turns = list(plan(cases, lambda variant: asked.trials or variant.trials(Tier(asked.tier))))
+    turns = list(plan(cases, lambda variant: asked.trials or variant.trials(Tier(asked.tier)), seed))
     console = Console(highlight=False, soft_wrap=True)
     report = Report(Path(asked.out), seed, asked.tier, cases)
     console.print(f"{len(turns)} trials, seed {seed}")

@@ -128,6 +128,14 @@ class Field:
         self.acks_may_vanish = self.may_repeat = False
         return outcome
 
+    def forgive(self) -> None:
+        """Whatever was wrong is over: from here on only what comes is judged."""
+        wrong = self.barrier()
+        if any(violation.invariant in ("I7", "I9") for violation in wrong.violations):
+            raise DeadlinePassedError("it does not come back")
+        self._judge = Judge(Mirror(), (SINK,))
+        self._judge.mirror.fill(self.rig.dsn)
+
     def _sentinel(self) -> Lsn:
         with psycopg.connect(self.rig.dsn, autocommit=True) as link:
             link.execute("INSERT INTO sentinel VALUES (%s)", [self._sentinels])

@@ -29,10 +29,12 @@ class Mirror:
         self._exempt[table].add(_key(tables.KEYS[table], {name: tables.as_json(name, row[name]) for name in row}))
 
     def fill(self, dsn: str) -> None:
-        """What was there before the slot: the accounts."""
+        """With what is there now."""
         for table, key in tables.KEYS.items():
             if key:
                 self._rows[table] = {_key(key, row): row for row in _source(dsn, table)}
+            else:
+                self._whole = Counter(_text(row) for row in _source(dsn, table))
 
     def apply(self, arrived: Arrived) -> str | None:
         """What is wrong with it, if anything is."""

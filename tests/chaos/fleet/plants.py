@@ -1,7 +1,8 @@
 """Bugs planted on purpose: what the harness must catch to be believed.
 
 A service imports its own module, and right behind that import the module is spoiled; so the bug is there in the
-driver, in Spark's workers and in the reader alike. Invariant: imports nothing of the services by itself.
+driver, in Spark's workers and in the reader alike. A process that starts later is spoiled with what is planted then.
+Invariant: imports nothing of the services by itself.
 """
 
 import importlib.abc
@@ -30,14 +31,18 @@ class Plant:
 
 
 class _Spoiler(importlib.abc.MetaPathFinder):
-    def __init__(self, spoils: Mapping[str, Spoil]) -> None:
-        self._spoils = dict(spoils)
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._modules = {each.module for plants in PLANTS.values() for each in plants}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        spoil = self._spoils.pop(name, None)
-        if spoil is None:
+        if name not in self._modules:
+            return None
+        self._modules.discard(name)
+        spoils = [each.spoil for each in PLANTS.get(_planted(self._file), ()) if each.module == name]
+        if not spoils:
             return None
         spec = importlib.util.find_spec(name)  # by the finders behind this one: the name is out of our list now
         assert spec is not None
@@ -46,17 +51,23 @@ class _Spoiler(importlib.abc.MetaPathFinder):
 
         def spoiled(module: ModuleType) -> None:
             execute(module)
-            spoil(module)
+            for spoil in spoils:
+                spoil(module)
 
         spec.loader.exec_module = spoiled  # type: ignore[method-assign]
         return spec
 
 
-def plant(name: str) -> None:
-    spoils: dict[str, Spoil] = {}
-    for each in PLANTS[name]:
-        spoils[each.module] = each.spoil
-    sys.meta_path.insert(0, _Spoiler(spoils))
+def _planted(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def watch(file: Path) -> None:
+    """What the file names when a module is imported is planted into it."""
+    sys.meta_path.insert(0, _Spoiler(file))
 
 
 def _confirm_on_receive(pipeline: Any) -> None:

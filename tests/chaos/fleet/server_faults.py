@@ -186,5 +186,6 @@ def redis_emptied_while_the_lane_stands(field: Field, draw: random.Random) -> No
 
 def _setting(bootstrap: str, topic: str, name: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    [answer] = AdminClient({"bootstrap.servers": bootstrap}).describe_configs([resource]).values()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    [answer] = admin.describe_configs([resource]).values()
     return str(answer.result(_CALL_SECONDS)[name].value)

@@ -5,19 +5,25 @@ Invariant: a plant counts as caught only by a violation of an invariant; a trial
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from signal import SIGKILL
 
+import psycopg
 from chaos.fleet.cases import Case, Variant
+from chaos.fleet.faults import worker
+from chaos.fleet.field import Field
 from chaos.fleet.links import python_path
 from chaos.fleet.matrix import chosen
 from chaos.fleet.plants import FOLDER, PLANTS, VARIABLE
 from chaos.fleet.report import write_json
 from chaos.fleet.rig import Servers
 from chaos.fleet.trial import Trials
+from kit.wait import DeadlinePassedError
 from rich.console import Console
 
 MOST_TRIALS = 20
@@ -50,21 +56,41 @@ class Bite:
     """The first violation; empty if it was never caught."""
 
 
-def bite(servers: Servers, name: str, keep: Path) -> Bite:
-    environment = {VARIABLE: name, "PYTHONPATH": os.pathsep.join([str(FOLDER), python_path()])}
-    trials = Trials(servers, f"teeth {name}", keep, environment, prefix=f"bite{list(PLANTS).index(name)}x")
+def bite(trials: Trials, name: str, planted: Path) -> Bite:
+    """One fleet serves all: a bug is planted into processes that start anew, and weeded out the same way."""
     baits = [_variant(bait) for bait in BAITS[name]]
     try:
+        ground = trials.ground()
+        planted.write_text(name)
+        _start_anew(ground, name)
         for number in range(MOST_TRIALS):
             case, variant = baits[number % len(baits)]
             result = trials.run(case, variant, number)
-            if result.violations:
-                return Bite(name, number + 1, result.violations[0])
-            if result.error:
-                return Bite(name, number + 1, "")
+            if result.violations or result.error:
+                # A trial that could not be done proves nothing.
+                return Bite(name, number + 1, result.violations[0] if result.violations else "")
+        return Bite(name, MOST_TRIALS, "")
     finally:
+        planted.unlink(missing_ok=True)
+        _weed(trials, name)
+
+
+def _start_anew(ground: Field, name: str) -> None:
+    modules = [each.module for each in PLANTS[name]]
+    if any(module.startswith("tidegate_processor") for module in modules):
+        os.kill(worker(ground), SIGKILL)
+    if any(module.startswith("tidegate_reader") for module in modules):
+        ground.reader.kill()
+
+
+def _weed(trials: Trials, name: str) -> None:
+    try:
+        if trials.is_standing:
+            ground = trials.ground()
+            _start_anew(ground, name)
+            ground.forgive()
+    except (DeadlinePassedError, AssertionError, psycopg.Error, OSError):
         trials.close()
-    return Bite(name, MOST_TRIALS, "")
 
 
 def _variant(bait: str) -> tuple[Case, Variant]:
@@ -74,20 +100,23 @@ def _variant(bait: str) -> tuple[Case, Variant]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make teeth", description="Planted bugs, and whether they are caught.")
-    parser.add_argument("--only", default="", help="plants with this in their name")
+    parser.add_argument("--only", default="", help="plants whose names match this")
     parser.add_argument("--out", default=os.environ.get("CHAOS_OUT", ".chaos"))
     asked = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-teeth-"))
     folder.chmod(0o755)
-    servers = Servers(folder)
-    bites = []
+    servers, planted = Servers(folder), folder / "planted"
+    environment = {VARIABLE: str(planted), "PYTHONPATH": os.pathsep.join([str(FOLDER), python_path()])}
+    trials = Trials(servers, "teeth", Path(asked.out) / "teeth", environment, prefix="teeth", goes_on=True)
+    bites: list[Bite] = []
     try:
         servers.start()
-        for name in (each for each in PLANTS if asked.only in each):
-            bites.append(bite(servers, name, Path(asked.out) / "teeth"))
+        for name in (each for each in PLANTS if re.search(asked.only, each)):
+            bites.append(bite(trials, name, planted))
             console.print(f"{name:42} {bites[-1].trials:3} {bites[-1].caught or 'NEVER CAUGHT'}")
     finally:
+        trials.close()
         servers.stop()
         shutil.rmtree(folder, ignore_errors=True)
         write_json(

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+import redis
 from chaos.fleet import faults
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.field import CATCH_UP_SECONDS, Field, Outcome, waiting_for
 from chaos.fleet.judge import Violation
 from chaos.fleet.rig import Servers
+from confluent_kafka import KafkaException
 from kit.wait import DeadlinePassedError, wait
 
 from tidegate.errors import ExitCode
@@ -54,6 +56,8 @@ class Trials:
     environment: Mapping[str, str] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda _said: None
     prefix: str = "chaos"
+    goes_on: bool = False
+    """Also on a field that is broken: for who broke it himself."""
     _field: Field | None = None
     _fields: int = 0
 
@@ -73,14 +77,18 @@ class Trials:
             if colon and len(invariant) <= 3:
                 outcome.violations.append(Violation(invariant, what))
                 error = ""
-        except (psycopg.Error, OSError) as failed:
+        except (psycopg.Error, KafkaException, redis.RedisError, OSError) as failed:
             error = f"{type(failed).__name__} in the trial itself: {str(failed).splitlines()[0][:200]}"
         result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
         if not result.is_good:
             self._keep_evidence(result)
-        if variant.lost or not result.is_good:
+        if variant.lost or not (result.is_good or self.goes_on):
             self.close()
         return result
+
+    @property
+    def is_standing(self) -> bool:
+        return self._field is not None
 
     def ground(self) -> Field:
         if self._field is None:
@@ -159,10 +167,11 @@ class Trials:
                 shutil.copyfileobj(source, kept)
 
 
-def plan(cases: Sequence[Case], count: Callable[[Variant], int]) -> Iterator[tuple[Case, Variant, int]]:
+def plan(cases: Sequence[Case], count: Callable[[Variant], int], seed: str = "") -> Iterator[tuple[Case, Variant, int]]:
     """Each variant once, then each again, so that a run that is cut short has tried many things. Those that end a
-    pipeline come last in their turn."""
+    pipeline come last in their turn, the others in an order that the seed draws."""
     turns = [(case, variant, count(variant)) for case in cases for variant in case.variants]
+    random.Random(seed).shuffle(turns)
     turns.sort(key=lambda turn: turn[1].lost)
     for number in range(max((times for _, _, times in turns), default=0)):
         for case, variant, times in turns:
