@@ -92,6 +92,7 @@ class StartFrom(StrEnum):
 
 class ToastPolicy(StrEnum):
     MARK = "mark"
+    PREVIOUS = "previous"
     REQUIRE_FULL = "require_full"
 
 

@@ -17,6 +17,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.frame import Frame
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
+from tidegate_processor.toast import PreviousValues
 from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
@@ -36,6 +37,7 @@ class TransformedSink:
         self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
         self._takes, self._transforms = lane.takes, lane.transforms
         self._requires_full = lane.toast is ToastPolicy.REQUIRE_FULL
+        self._previous = PreviousValues(lane.takes) if lane.toast is ToastPolicy.PREVIOUS else None
         self._frames: FrameRewriter | None = None
 
     def ping(self) -> None:
@@ -45,6 +47,8 @@ class TransformedSink:
         return self._sink.open()
 
     def write(self, frame: Frame, after: Position) -> Receipt:
+        if self._previous is not None:
+            frame = self._previous.fill(frame, after)
         rewriter = self._rewriter()
         made = rewriter.rewrite(frame, after)
         receipt = self._sink.write(made.frame, after)

@@ -235,3 +235,19 @@ def test_who_requires_all_of_a_row_gets_a_dead_letter_where_it_was_not_sent() ->
     ((error, ordinal, raw),) = [(each.error, each.ordinal, each.raw) for each in receipt.rejected]
     assert (error.code, ordinal, bool(raw)) == ("TOAST_NOT_SENT", 2, True)
     assert "ALTER TABLE public.orders REPLICA IDENTITY FULL" in error.remedy
+
+
+def test_who_wants_previous_values_gets_those_that_the_lane_has_seen() -> None:
+    note = CANARY * 100
+    mask = Transform(type="mask", options={"columns": ["note"], "how": "redact"})
+    for transforms, expected in (((), note.decode()), ((mask,), "***")):
+        config = SinkConfig(
+            name="events", type=SinkType.KAFKA_TOPICS, toast=ToastPolicy.PREVIOUS, transforms=transforms
+        )
+        sink = Events(config)
+        changes = Insert(ORDERS.relation_id, (b"1", note)), Update(ORDERS.relation_id, None, None, (b"1", UNCHANGED))
+        TransformedSink(sink, config).write(frame_of(*changes), BEGINNING)
+
+        payloads = [json.loads(value)["payload"] for _, value in sink.events]
+        assert [payload["row"]["note"] for payload in payloads] == [expected, expected]
+        assert payloads[1]["unchanged"] == []
