@@ -10,11 +10,14 @@ from kit.memory_sink import MemorySink
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.frame import decode_frame
 from tidegate.errors import StreamError, TransientError
-from tidegate.events import Operation
+from tidegate.events import SNAPSHOT_ORDINALS, Operation
+from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import UNCHANGED, Column, Delete, Insert, OldKind, Truncate, Update
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.commit import Delivery
+from tidegate_processor.decode import decode_changes
 from tidegate_processor.kafka_clients import RawTopicView
+from tidegate_processor.redelivery import frame_of
 from tidegate_processor.snapshots import Record, no_log
 
 ID = ORDERS.relation_id
@@ -219,3 +222,21 @@ def test_a_window_that_the_log_has_lost_stops_the_lane() -> None:
 
     assert lost.value.code == "SNAPSHOT_WINDOW_TRIMMED"
     assert decode_frame(log.frames[3]).header.messages == 4
+
+
+def test_a_row_that_is_refused_is_a_dead_letter_and_can_be_delivered_after_all() -> None:
+    log, sink = RawLog(), MemorySink(poison=lambda change: change.message.new[0] == b"2")
+    log.epoch()
+    for reading in (1, 2):
+        log.snapshot((b"1", b""), (b"2", b""), reading=reading)
+    good = MemorySink()
+    feed(deliver(sink), log)
+    feed(deliver(good), log)
+    wanted = [change for change in good.delivered if change.message.new[0] == b"2"]
+    letters = sink.dead_letters
+
+    assert [letter.operation for letter in letters] == ["SNAPSHOT", "SNAPSHOT"]
+    assert len({letter.id for letter in letters}) == 2
+    assert {letter.position for letter in letters} == {Position(Lsn(0), SNAPSHOT_ORDINALS + 1)}
+    again = [change for letter in letters for change in decode_changes(frame_of(letter, log.generation), BEGINNING)]
+    assert again == wanted

@@ -4,7 +4,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
-from tidegate.events import Operation
+from tidegate.events import SNAPSHOT_ORDINALS, Operation
 from tidegate.position import Position
 
 if TYPE_CHECKING:
@@ -15,9 +15,11 @@ def dead_letter(
     rejected: "RejectedChange", *, pipeline: str, lane: str, generation: str, frame: FrameAddress, now: int
 ) -> DeadLetter:
     error, relation = rejected.error, rejected.shape.relation
-    position = Position(rejected.transaction.commit_lsn, rejected.ordinal)
+    position, lsn = Position(rejected.transaction.commit_lsn, rejected.ordinal), rejected.lsn
     channel = f"{relation.schema}.{relation.name}"
     identity = f"{pipeline}/{lane}/{generation}/{position.commit_lsn:x}/{position.ordinal}"
+    if rejected.operation is Operation.SNAPSHOT:  # it stands where its frame does; `lsn` is what it is named by
+        position, lsn = Position(lsn, SNAPSHOT_ORDINALS + position.ordinal), position.commit_lsn
     if rejected.operation is Operation.TRUNCATE:  # one position, a change for each table
         identity += f"/{channel}"
     return DeadLetter(
@@ -37,5 +39,5 @@ def dead_letter(
         schema=rejected.shape.source,
         xid=rejected.transaction.xid,
         commit_time=rejected.transaction.commit_time,
-        lsn=rejected.lsn,
+        lsn=lsn,
     )

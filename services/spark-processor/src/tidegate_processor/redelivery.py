@@ -14,8 +14,9 @@ from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameHeader, FrameKind, 
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.request import Fate, LaneRequest
 from tidegate.contracts.resolution import Outcome, Resolution
+from tidegate.events import SNAPSHOT_ORDINALS, Operation
 from tidegate.lsn import Lsn
-from tidegate.position import Position, before
+from tidegate.position import BEGINNING, Position, before
 from tidegate_processor.dead_letters import dead_letter
 from tidegate_processor.decode import decode_changes
 from tidegate_processor.sinks.base import Sink
@@ -56,7 +57,8 @@ class Redelivery:
         return fates
 
     def _write(self, letter: DeadLetter) -> tuple[Fate, int]:
-        receipt = self.sink.write(frame_of(letter, self.generation), _just_before(letter.position))
+        after = BEGINNING if letter.operation == Operation.SNAPSHOT else _just_before(letter.position)
+        receipt = self.sink.write(frame_of(letter, self.generation), after)
         if receipt.rejected:
             self._reject(letter, receipt.rejected[0])
             return Fate.REJECTED, len(letter.payload)
@@ -97,9 +99,13 @@ def frame_of(letter: DeadLetter, generation: Generation) -> Frame:
     """The letter's change alone, in a frame that begins inside its transaction: so it becomes the same event."""
     if letter.xid is None or letter.commit_time is None or letter.lsn is None:
         raise ValueError("a letter without its transaction is UNABLE")
-    position = letter.position
+    position, kind = letter.position, FrameKind.WAL
+    begun, ordinal, lsn = position.commit_lsn, position.ordinal, Lsn(letter.lsn)
+    if letter.operation == Operation.SNAPSHOT:
+        kind, ordinal = FrameKind.SNAPSHOT, ordinal - SNAPSHOT_ORDINALS
+        begun, lsn = lsn, begun
     header = FrameHeader(
-        kind=FrameKind.WAL,
+        kind=kind,
         generation=generation,
         epoch=letter.frame.epoch,
         epoch_nonce=bytes(16),
@@ -111,10 +117,10 @@ def frame_of(letter: DeadLetter, generation: Generation) -> Frame:
         created=0,
         messages=1,
         changes=1,
-        open_transaction=OpenTransaction(letter.xid, position.commit_lsn, letter.commit_time, position.ordinal),
+        open_transaction=OpenTransaction(letter.xid, begun, letter.commit_time, ordinal),
     )
     schema = tuple(SchemaEntry(SchemaRole.CURRENT, message) for message in letter.schema)
-    return Frame(header, schema, BODY_ENTRY.pack(len(letter.payload), letter.lsn) + letter.payload)
+    return Frame(header, schema, BODY_ENTRY.pack(len(letter.payload), lsn) + letter.payload)
 
 
 def whole(letter: DeadLetter, frame: Frame) -> DeadLetter | None:
