@@ -46,18 +46,26 @@ class Told:
 
 
 async def attack(target: Target, seconds: float, *, deaf: int = DEAF_CLIENTS, rate: int = REQUESTS_A_SECOND) -> Told:
-    told, begun = Told(), time.monotonic()
-    until = begun + seconds
+    told, begun, ended = Told(), time.monotonic(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for _ in range(deaf):
-            tasks.create_task(_follow_and_never_read(target, until, told))
+            tasks.create_task(_follow_and_never_read(target, ended, told))
         for _ in range(CONNECTIONS if rate else 0):
-            tasks.create_task(_flood(target, until, rate / CONNECTIONS, told))
+            tasks.create_task(_flood(target, ended, rate / CONNECTIONS, told))
+        await _wait(ended, seconds)
+        ended.set()
     told.seconds = time.monotonic() - begun
     return told
 
 
-async def _follow_and_never_read(target: Target, until: float, told: Told) -> None:
+async def _wait(ended: asyncio.Event, seconds: float) -> None:
+    """Until the attack has ended, so long at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+
+
+async def _follow_and_never_read(target: Target, ended: asyncio.Event, told: Told) -> None:
     path, host = f"/api/v1/pipelines/{target.pipeline}/events", f"{target.host}:{target.port}"
     request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {target.token}\r\n\r\n"
     try:
@@ -70,26 +78,26 @@ async def _follow_and_never_read(target: Target, until: float, told: Told) -> No
         return
     told.deaf[_status(line)] += 1
     writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket's transport
-    await asyncio.sleep(max(0.0, until - time.monotonic()))
+    await ended.wait()
     writer.transport.abort()
 
 
-async def _flood(target: Target, until: float, rate: float, told: Told) -> None:
+async def _flood(target: Target, ended: asyncio.Event, rate: float, told: Told) -> None:
     """One connection's share; a connection that is ended is made anew."""
     request = f"GET /api/v1/pipelines HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n\r\n".encode()
     due = time.monotonic()
-    while time.monotonic() < until:
+    while not ended.is_set():
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(target.host, target.port)
         except (OSError, TimeoutError):
             told.answers["none"] += 1
-            await asyncio.sleep(0.1)
+            await _wait(ended, 0.1)
             continue
         with suppress(OSError, EOFError, ValueError, TimeoutError):
-            while time.monotonic() < until:
+            while not ended.is_set():
                 due += 1 / rate
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                await _wait(ended, max(0.0, due - time.monotonic()))
                 told.sent += 1
                 told.answers[await _ask(reader, writer, request)] += 1
         writer.transport.abort()
