@@ -38,7 +38,10 @@ ROUNDS = 5 if QUICK else 15
 FRAME_ROWS = 1_200
 SIZES = (10, 1_000, 100_000) if QUICK else (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 TABLES = 1_000
+ROWS_A_TABLE = 10
 SMALLEST_ROUND_ROWS = 20_000
+FLAT = 1.5
+"""Times what the cheapest row costs, that the dearest may."""
 WALL_TO_CPU: list[float] = []
 """Of each round: 1 where nobody else wanted the core."""
 
@@ -125,10 +128,10 @@ def microseconds_a_row(
     work(measured)
     runs = []
     for _ in range(rounds):
-        begun, wall = time.process_time(), time.perf_counter()
+        begun, wall = time.thread_time(), time.perf_counter()
         for _ in range(repeats):
             work(measured)
-        spent = time.process_time() - begun
+        spent = time.thread_time() - begun
         WALL_TO_CPU.append((time.perf_counter() - wall) / max(spent, 1e-9))
         runs.append(spent / repeats / rows * 1e6)
     return runs
@@ -190,7 +193,8 @@ def _decoded(measured: Frame) -> object:
     return [decode_message(raw) for _, raw in body_messages(measured)]
 
 
-_DECODER, _CASTER = FrameDecoder(SOURCE), Caster()
+_ENCODER, _DECODER, _CASTER = FrameEncoder(SOURCE, route), FrameDecoder(SOURCE), Caster()
+LARGEST_EVENT = 10**6
 
 
 def _read(measured: Frame) -> object:
@@ -202,22 +206,43 @@ def _typed(measured: Frame) -> object:
 
 
 def _flatness(encoder: FrameEncoder) -> Sequence[Figure]:
-    """A frame costs something whatever is in it, so the smallest are also judged by what each further row adds."""
+    """A frame costs something whatever is in it, and so does a batch of columns: small ones are judged by what each
+    further row adds, many tables beside one table with as many rows in each frame, and in each batch."""
     figures, medians = [], []
-    alone = statistics.median(microseconds_a_row(encoder.encode, frame(1), 1, rounds=min(ROUNDS, 5)))
+    alone = _median(encoder.encode, frame(1), 1)
     for rows in SIZES:
-        figures.append(_of_size(encoder, f"frame of {rows:,} rows to events", frame(rows), rows))
+        figures.append(_of_size(encoder.encode, f"frame of {rows:,} rows to events", frame(rows), rows))
         medians.append(figures[-1].value)
-    many = frame(10 * TABLES, tables=TABLES)
-    figures.append(_of_size(encoder, f"frame of {10 * TABLES:,} rows of {TABLES:,} tables", many, 10 * TABLES))
     added = [(median * rows - alone) / (rows - 1) for median, rows in zip(medians, SIZES, strict=True)]
-    figures.append(Figure("dearest / cheapest row, by size of the frame", "times", [max(medians) / min(medians)], 1.5))
-    figures.append(Figure("the same, of what a further row adds", "times", [max(added) / min(added)], 1.5))
-    return figures
+    figures.append(Figure("dearest / cheapest row, by size of the frame", "times", [max(medians) / min(medians)]))
+    figures.append(Figure("the same, of what a further row adds", "times", [max(added) / min(added)], FLAT))
+    rows = ROWS_A_TABLE * TABLES
+    many, one, few = frame(rows, tables=TABLES), frame(rows), frame(ROWS_A_TABLE)
+    for name, work, beside, number in (("events", encoder.encode, one, rows), ("typed", _typed, few, ROWS_A_TABLE)):
+        figures.append(_of_size(work, f"frame of {rows:,} rows of {TABLES:,} tables to {name}", many, rows))
+        single = _of_size(work, f"beside it: {number:,} rows of one table to {name}", beside, number)
+        ratios = [each / single.value for each in figures[-1].runs]
+        figures += [single, Figure(f"a row of many tables / of one, to {name}", "times", ratios, FLAT)]
+    topics = frame(TABLES, tables=TABLES)
+    return [*figures, _of_size(_delivered, f"a row for each of {TABLES:,} topics, as produced", topics, TABLES)]
 
 
-def _of_size(encoder: FrameEncoder, name: str, measured: Frame, rows: int) -> Figure:
-    return Figure(name, "µs/row", microseconds_a_row(encoder.encode, measured, rows, rounds=min(ROUNDS, 5)))
+def _delivered(measured: Frame) -> object:
+    """What a producer is given: keys and values of each topic, once its terms are looked at."""
+    return [
+        list(run)
+        for events in _ENCODER.encode(measured).topics
+        if not events.keyless_events and events.largest_bytes < LARGEST_EVENT
+        for _, run in events.runs()
+    ]
+
+
+def _median(work: Callable[[Frame], object], measured: Frame, rows: int) -> float:
+    return statistics.median(microseconds_a_row(work, measured, rows, rounds=min(ROUNDS, 5)))
+
+
+def _of_size(work: Callable[[Frame], object], name: str, measured: Frame, rows: int) -> Figure:
+    return Figure(name, "µs/row", microseconds_a_row(work, measured, rows, rounds=min(ROUNDS, 5)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What kernels promise beside being right: compiled once, cached by source and processor, bounded in memory."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -51,7 +52,6 @@ KERNELS: list[Any] = [
     events.encode,
     gather.measure,
     gather.fill,
-    gather.identify,
     record_batches.lay_out,
     cast_kernels.cast_columns,
     cast_arrays.split_arrays,
@@ -85,11 +85,39 @@ def test_after_warming_nothing_is_compiled_any_more() -> None:
     assert before == [list(kernel.signatures) for kernel in KERNELS]
 
 
-def test_the_cache_depends_on_every_source_of_the_package() -> None:
-    sources = sorted(Path(compiled.__file__).parent.glob("*.py"))
-    digest = compiled.hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=8).hexdigest()
+PACKAGE = Path(compiled.__file__).parent
 
-    assert compiled.cache_folder().name == digest
+
+def test_a_cache_depends_on_every_source_of_its_kernels_and_on_nothing_else() -> None:
+    files = {path: path.read_text() for path in PACKAGE.glob("*.py")}
+    sources = {path: compiled.sources(path) for path, text in files.items() if "\n@kernel" in text}
+
+    assert {Path(kernel.py_func.__code__.co_filename) for kernel in KERNELS} <= sources.keys()
+    for path, found in sources.items():
+        assert {path, PACKAGE / "compiled.py"} <= found
+    plain = {PACKAGE / f"{module}.py" for module in ("batches", "frames", "plans", "typed", "warm")}
+    assert not plain & sources[PACKAGE / "events.py"]
+    # Whatever is inlined somewhere is a source of some kernel; what a constant is taken from is one, too.
+    assert {path for path, text in files.items() if "\n@inlined" in text} <= set().union(*sources.values())
+    assert {PACKAGE.parent / each for each in ("events.py", "pgoutput/messages.py")} <= sources[PACKAGE / "events.py"]
+
+
+def test_another_source_is_another_folder_of_the_kernels_made_from_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(PACKAGE.parent, tmp_path / "tidegate", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(compiled, "_PACKAGES", tmp_path)
+
+    def folders() -> list[str]:
+        compiled.cache_folder.cache_clear()
+        return [compiled.cache_folder(copy / f"columns/{each}.py").name for each in ("events", "cast_hstore")]
+
+    before = folders()
+    with (copy / "columns/values.py").open("a") as source:
+        source.write("# another\n")
+
+    events_folder, hstore_folder = folders()
+    assert (events_folder != before[0], hstore_folder == before[1]) == (True, True)
 
 
 def _hits(environment: dict[str, str]) -> str:

@@ -6,10 +6,10 @@ written refuses the value even where the text behind it is no array's.
 
 from typing import Final
 
-from tidegate.columns.compiled import inlined
+from tidegate.columns.compiled import called, inlined
 from tidegate.columns.memory import byte, put
 from tidegate.columns.text import put_text
-from tidegate.columns.values import put_null, put_value
+from tidegate.columns.values import put_null, put_value, put_value_apart
 
 ARRAY: Final = 16
 """Added to the form of the elements."""
@@ -28,6 +28,11 @@ def put_column(to: int, form: int, at: int, end: int, scratch: int) -> int:
     """In `scratch` there is room for the longest value: elements lose their backslashes there."""
     if form < ARRAY:
         return put_value(to, form, at, end)
+    return _put_array(to, form, at, end, scratch)
+
+
+@called
+def _put_array(to: int, form: int, at: int, end: int, scratch: int) -> int:
     delimiter = ord(";") if form & SEMICOLON else _COMMA
     if _is_plain(at, end):
         written = _put_plain(to, form & _FORM, at, end, delimiter)
@@ -71,7 +76,7 @@ def _put_plain(to: int, form: int, at: int, end: int, delimiter: int) -> int:
         stop = at
         while stop < end and byte(stop) != delimiter:
             stop += 1
-        to = put_null(to) if _is_null(at, stop) else put_value(to, form, at, stop)
+        to = put_null(to) if _is_null(at, stop) else put_value_apart(to, form, at, stop)
         if to < 0:
             return to
         put(to, _COMMA)
@@ -118,11 +123,11 @@ def _put_nested(to: int, form: int, at: int, end: int, delimiter: int, scratch: 
             if stop == NO_ARRAY or depth == 0 or closed:
                 return NO_ARRAY
             if mark == _QUOTE:
-                to = put_value(to, form, scratch, _unescape(scratch, at + 1, stop - 1))
+                to = put_value_apart(to, form, scratch, _unescape(scratch, at + 1, stop - 1))
             elif _is_null(at, stop):
                 to = put_null(to)
             else:
-                to = put_value(to, form, at, stop)
+                to = put_value_apart(to, form, at, stop)
             if to < 0:
                 return to
             at = stop

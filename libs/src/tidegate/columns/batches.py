@@ -57,9 +57,9 @@ HEAD = (
 
 
 class ChangeBatch:
-    """Rows of one relation version. Made by a decoder; `message` and `places` are for the kernels behind it."""
+    """Rows of one relation version. Made by a decoder; arrays but `rows` and `unsent` are for the kernels behind it."""
 
-    __slots__ = ("_bits", "_changes", "_layout", "_order", "_read", "message", "places", "rejected", "shape")
+    __slots__ = ("_bits", "_changes", "_layout", "_order", "_read", "message", "places", "rejected", "shape", "sizes")
 
     def __init__(
         self,
@@ -67,13 +67,14 @@ class ChangeBatch:
         layout_: BatchLayout,
         message: np.ndarray,
         places: np.ndarray,
+        sizes: np.ndarray,
         bits: np.ndarray | None,
         rejected: tuple[RejectedChange, ...],
         changes: Changes,
         order: np.ndarray,
     ) -> None:
-        self.shape, self.message, self.places, self.rejected = shape, message, places, rejected
-        self._changes, self._order = changes, order
+        self.shape, self.message, self.places, self.sizes = shape, message, places, sizes
+        self.rejected, self._changes, self._order = rejected, changes, order
         self._layout, self._bits = layout_, bits
         self._read: pa.RecordBatch | None = None
 
@@ -107,6 +108,8 @@ class FrameDecoder:
         # Each relation version is a topic of its own here, so that a pass by topic is a pass by relation.
         self._plans = Plans(source, lambda *_: "", default_envelope)
         self._layouts: dict[Shape, BatchLayout] = {}
+        # Tables of equal columns share one: a thousand tenants' would not fit the processor's caches.
+        self._layouts_of: dict[tuple[str, ...], BatchLayout] = {}
         self._words, self._scratch = np.empty(HASH_WORDS, np.uint64), np.empty(gather.SCRATCH_BYTES, np.uint8)
 
     def decode(self, frame: Frame, after: Position = BEGINNING) -> tuple[ChangeBatch, ...]:
@@ -143,26 +146,26 @@ class FrameDecoder:
             at = end
 
     def _batch(self, changes: Changes, order: np.ndarray, shape: Shape) -> ChangeBatch:
-        width = len(shape.relation.columns)
-        tables = changes.section.relations, self._plans.columns.view, np.empty((width, layout.VALUE_FIELDS), np.int64)
-        sizes = np.zeros(2 * width, np.int64)
+        layout_ = self._layout(shape)
+        plan = layout_.widths, layout_.numbers
+        message_head, places = layout_.prefix.copy(), layout_.places()
+        sizes = np.empty(2 * len(shape.relation.columns), np.int64)
         refused = np.empty(len(order), np.int64)
-        kept, out, failure = gather.measure(changes.body, changes.rows, order, *tables, sizes, refused)
+        body, tables = changes.body, changes.section.tables
+        kept, out, failure, words = gather.measure(
+            body, changes.rows, order, tables, refused, sizes, *plan, message_head, places
+        )
         if failure:
             raise decode_error(changes, int(refused[out]), Refusal(failure))
-        rows = order[:kept]
-        layout_ = self._layout(shape)
-        message, places = layout_.empty(kept, sizes)
-        bits = np.zeros((2 * width, (kept + 7) // 8), np.uint8)
-        plan = layout_.widths, layout_.numbers, places
-        unsent = gather.fill(changes.body, changes.rows, rows, *tables, plan, message, bits)
-        gather.identify(
-            changes.rows, rows, changes.transactions, self._system_id, self._words, self._scratch, places, message
-        )
+        rows, message = order[:kept], np.empty(words, np.int64)
+        message[: len(message_head)] = message_head
+        bits = np.zeros((len(sizes), (kept + 7) // 8), np.uint8)
+        own = self._system_id, self._words, self._scratch
+        unsent = gather.fill(body, changes.rows, rows, changes.transactions, tables, *own, *plan, places, message, bits)
         if changes.operation is Operation.SNAPSHOT:
             _mark_as_rows(message, places, kept)
         letters = tuple(self._rejected(changes, refused[:out].tolist())) if out else ()
-        return ChangeBatch(shape, layout_, message, places, bits if unsent else None, letters, changes, rows)
+        return ChangeBatch(shape, layout_, message, places, sizes, bits if unsent else None, letters, changes, rows)
 
     def _rejected(self, changes: Changes, rows: list[int]) -> Iterator[RejectedChange]:
         for row in rows:
@@ -173,9 +176,13 @@ class FrameDecoder:
         if found is None:
             if len(self._layouts) >= PLANS_KEPT:
                 self._layouts.clear()
-            names = (f"{side}.{column.name}" for side in _SIDES for column in shape.relation.columns)
-            schema = pa.schema([*HEAD, *(pa.field(name, _TEXT) for name in names)])
-            found = self._layouts[shape] = BatchLayout(schema)
+                self._layouts_of.clear()
+            names = tuple(f"{side}.{column.name}" for side in _SIDES for column in shape.relation.columns)
+            found = self._layouts_of.get(names)
+            if found is None:
+                schema = pa.schema([*HEAD, *(pa.field(name, _TEXT) for name in names)])
+                found = self._layouts_of[names] = BatchLayout(schema)
+            self._layouts[shape] = found
         return found
 
 

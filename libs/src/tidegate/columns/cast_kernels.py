@@ -62,12 +62,13 @@ def cast_columns(
     rows: int,
     sources: np.ndarray,
     casts: np.ndarray,
-    plan: tuple[np.ndarray, ...],
+    widths: np.ndarray,
+    numbers: np.ndarray,
+    places: np.ndarray,
     message: np.ndarray,
     beyond: np.ndarray,
 ) -> int:
     """`sources`: places as of a message at `base`; from row `start` on. How many bits of `beyond` it has set."""
-    widths, numbers, places = plan
     target = address(message)
     clear(target, places, widths, rows)
     all_out = 0

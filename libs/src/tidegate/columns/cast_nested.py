@@ -49,7 +49,7 @@ def _flat(text: pa.Array, cast: Cast) -> Typed:
     message, places = layout.empty(rows, np.array([_bytes(text)], np.int64))
     bits = np.zeros((1, (rows + 7) // 8), np.uint8)
     plan = layout.widths, layout.numbers, places
-    if cast_columns(0, start, rows, sources, np.array([cast.numbers], np.int64), plan, message, bits):
+    if cast_columns(0, start, rows, sources, np.array([cast.numbers], np.int64), *plan, message, bits):
         settle_floats(cast, lambda row: text[row].as_py(), message, places[0], bits[0])
     beyond = np.unpackbits(bits[0], count=rows, bitorder="little").astype(bool) if bits.any() else None
     values = layout.read(message).column(0)

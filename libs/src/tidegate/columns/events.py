@@ -33,26 +33,29 @@ def encode(
     changes: np.ndarray,
     order: np.ndarray,
     transactions: np.ndarray,
-    plan: tuple[np.ndarray, ...],
+    tables: np.ndarray,
     system_id: Word,
-    work: tuple[np.ndarray, ...],
-    result: tuple[np.ndarray, ...],
+    scratch: np.ndarray,
+    shared: np.ndarray,
+    words: np.ndarray,
+    out: np.ndarray,
+    events: np.ndarray,
+    refused: np.ndarray,
+    tallies: np.ndarray,
+    state: np.ndarray,
 ) -> int:
-    """Encodes changes in `order` from state[NEXT] on, and counts the events of each topic.
+    """Encodes changes in `order` from state[NEXT] on, and adds the events of each topic up in `tallies`.
 
     Returns the room that the next one needs, or 0 when all are done or state[FAILED] says why one stops the stream.
     """
-    relations, topics, columns, keys, steps, pieces = plan
-    values, scratch, shared, words = work
-    out, events, refused, counts, state = result
     begin, buffer, shared_at = address(body), address(out), address(shared)
-    tables = address(columns), address(keys), address(steps), address(pieces), address(values), address(scratch)
+    relations, topics = tables[layout.RELATIONS_AT], tables[layout.TOPICS_AT]
     buffer_end = buffer + len(out)
     entered = layout.NONE
     in_range = False
     for turn in range(state[NEXT], len(order)):
         change = row_of(address(changes), order[turn], layout.CHANGE_FIELDS)
-        relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
+        relation = row_of(relations, field(change, layout.RELATION), layout.RELATION_FIELDS)
         transaction = row_of(address(transactions), field(change, layout.TRANSACTION), layout.TRANSACTION_FIELDS)
         to = buffer + state[TO]
         room = _room(change, relation)
@@ -62,13 +65,18 @@ def encode(
         if field(change, layout.TRANSACTION) != entered:
             entered = field(change, layout.TRANSACTION)
             in_range = enter(transaction, system_id, shared_at, words)
-        refusal, key_end, end = _put_event(to, begin, change, transaction, relation, tables, shared_at)
+        refusal, key_end, end = _put_event(
+            to, begin, change, transaction, relation, address(tables), address(scratch), shared_at
+        )
         if refusal == 0 and not in_range:
             refusal = _TIME_RANGE
         if refusal == 0:
             event = row_of(address(events), state[EVENTS], layout.EVENT_FIELDS)
             _note(event, to - buffer, key_end - buffer, end - buffer, order[turn])
-            counts[topics[field(change, layout.RELATION), field(change, layout.OPERATION)]] += 1
+            topic = field(
+                row_of(topics, field(change, layout.RELATION), layout.OPERATIONS), field(change, layout.OPERATION)
+            )
+            _add_up(row_of(address(tallies), topic, layout.TALLY_FIELDS), key_end - to, end - key_end)
             state[EVENTS] += 1
             state[TO] = end - buffer
         elif refusal < _BINARY_VALUE:
@@ -90,10 +98,11 @@ def _room(change: int, relation: int) -> int:
 
 @inlined
 def _put_event(
-    to: int, begin: int, change: int, transaction: int, relation: int, tables: tuple[int, ...], shared: int
+    to: int, begin: int, change: int, transaction: int, relation: int, tables: int, scratch: int, shared: int
 ) -> tuple[int, int, int]:
     """Why it is refused, or 0; where its key ends; where its value ends."""
-    columns, keys, steps, pieces, values, scratch = tables
+    columns, values = field(tables, layout.COLUMNS_AT), field(tables, layout.VALUES_AT)
+    keys, steps, pieces = field(tables, layout.KEYS_AT), field(tables, layout.STEPS_AT), field(tables, layout.PIECES_AT)
     refusal = locate_tuples(begin, change, relation, values)
     if refusal != 0:
         return refusal, to, to
@@ -116,6 +125,14 @@ def _note(event: int, key: int, value: int, end: int, change: int) -> None:
     set_field(event, layout.VALUE_AT, value)
     set_field(event, layout.VALUE_LENGTH, end - value)
     set_field(event, layout.CHANGE, change)
+
+
+@inlined
+def _add_up(tally: int, key: int, value: int) -> None:
+    set_field(tally, layout.EVENTS, field(tally, layout.EVENTS) + 1)
+    set_field(tally, layout.VALUE_BYTES, field(tally, layout.VALUE_BYTES) + value)
+    set_field(tally, layout.LARGEST, max(field(tally, layout.LARGEST), key + value))
+    set_field(tally, layout.KEYLESS, field(tally, layout.KEYLESS) + (key == 0))
 
 
 @inlined

@@ -31,6 +31,8 @@ class Changes:
     transactions: np.ndarray
     operation: Operation | None = None
     """That of all of them, where `rows` can't say it."""
+    longest: int = 0
+    """No message among `rows` has more bytes."""
 
 
 def scan_frame(
@@ -40,34 +42,29 @@ def scan_frame(
     size = len(frame.body)
     body = np.empty(size + SLACK, np.uint8)
     body[:size] = np.frombuffer(frame.body, np.uint8)
-    start = _start(frame, after, messages)
     transactions = np.empty((size // layout.SMALLEST_BEGIN + 2, layout.TRANSACTION_FIELDS), np.int64)
     opened = frame.header.open_transaction
     if opened is not None:
         transactions[0] = opened.xid, _signed(opened.commit_lsn), opened.commit_time
+    ordinal = _signed(opened.next_ordinal) if opened else 0
+    start = int(opened is not None), ordinal, _signed(after.commit_lsn), _signed(after.ordinal), int(messages)
+    seen = np.empty((len(section.ids), 2), np.int64)
     others = np.empty((size // (layout.ENTRY_HEAD + 1) + 1, 2), np.int64)
     room = min(frame.header.changes, size // layout.SMALLEST_ROW) + 1
     while True:
         rows = np.empty((room, layout.CHANGE_FIELDS), np.int64)
-        seen = np.full((len(section.ids), 2), layout.NONE, np.int64)
+        seen.fill(layout.NONE)
         found = scan(body, section.ids, wanted, start, (rows, transactions, others, seen))
-        verdict, at, kept, begun, noted = found
+        verdict, at, kept, begun, noted, longest = found
         if verdict != Verdict.NO_ROOM:
             break
         room *= 2
-    for message, length in others[:noted].tolist():
+    for message, length in others[:noted].tolist() if noted else ():
         decode_message(frame.body[message : message + length])
     if verdict != Verdict.DONE:
         raise _error(frame.body, Verdict(verdict), at)
     operation = Operation.SNAPSHOT if frame.header.kind is FrameKind.SNAPSHOT else None
-    return Changes(body, section, rows[:kept], transactions[:begun], operation)
-
-
-def _start(frame: Frame, after: Position, messages: bool) -> np.ndarray:
-    opened = frame.header.open_transaction
-    ordinal = _signed(opened.next_ordinal) if opened else 0
-    numbers = (opened is not None, ordinal, _signed(after.commit_lsn), _signed(after.ordinal), messages)
-    return np.array(numbers, np.int64)
+    return Changes(body, section, rows[:kept], transactions[:begun], operation, longest)
 
 
 def _signed(number: int) -> int:

@@ -11,7 +11,7 @@ from tidegate.columns.compiled import Word, inlined, kernel, unsigned
 from tidegate.columns.identity import ID_PREFIX, put_id_prefix, put_id_rest
 from tidegate.columns.layout import Refusal
 from tidegate.columns.memory import address, byte, field, put, put_word, row_of, set_field, word
-from tidegate.columns.record_batches import clear, note_nulls, put_bit
+from tidegate.columns.record_batches import clear, lay_out, note_nulls, put_bit
 from tidegate.columns.tuples import KEY_ONLY, fill_holes, is_key, locate_tuples
 
 _U = unsigned
@@ -33,45 +33,50 @@ def measure(
     body: np.ndarray,
     changes: np.ndarray,
     order: np.ndarray,
-    relations: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    sizes: np.ndarray,
+    tables: np.ndarray,
     refused: np.ndarray,
-) -> tuple[int, int, int]:
-    """Adds up the bytes of each column in `sizes`, and keeps in `order` only the changes that can be a row.
+    sizes: np.ndarray,
+    widths: np.ndarray,
+    numbers: np.ndarray,
+    words: np.ndarray,
+    places: np.ndarray,
+) -> tuple[int, int, int, int]:
+    """Adds up the bytes of each column in `sizes`, and keeps in `order` only the changes that can be a row; then lays
+    their batch out in `words` and `places` (`record_batches.lay_out`).
 
     What is below zero in `sizes` afterwards has no value at all: old columns, where no change has an old row. Returns
-    how many are kept, how many were refused, and why one stops the stream (0: none does; else it is the last in
-    `refused`).
+    how many are kept, how many were refused, why one stops the stream (0: none does; else it is the last in `refused`),
+    and how many words the message needs.
     """
-    begin = address(body)
+    begin, relations = address(body), tables[layout.RELATIONS_AT]
+    columns, values = tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
     kept = out = 0
     has_old = False
     width = len(sizes) // 2
+    sizes[:] = 0
     for turn in range(len(order)):
         change = row_of(address(changes), order[turn], layout.CHANGE_FIELDS)
-        relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
-        refusal = locate_tuples(begin, change, relation, address(values))
+        relation = row_of(relations, field(change, layout.RELATION), layout.RELATION_FIELDS)
+        refusal = locate_tuples(begin, change, relation, values)
         if refusal != 0:
             refused[out] = order[turn]
             if refusal != _BINARY_VALUE:
-                return kept, out, refusal
+                return kept, out, refusal, 0
             out += 1
             continue
-        fill_holes(change, relation, address(columns), address(values))
+        fill_holes(change, relation, columns, values)
         has_old |= field(change, layout.OLD_KIND) > _NO_OLD_ROW
         for side in range(2):
             if not _is_sent(side, change):
                 continue
             for place in range(width):
-                length = _sent_length(side, place, change, relation, address(columns), address(values))
+                length = _sent_length(side, place, change, relation, columns, values)
                 sizes[side * width + place] += max(length, 0)
         order[kept] = order[turn]
         kept += 1
     if not has_old:
         sizes[width:] = layout.NONE
-    return kept, out, 0
+    return kept, out, 0, lay_out(widths, sizes, kept, words, numbers, places)
 
 
 @kernel
@@ -79,16 +84,21 @@ def fill(
     body: np.ndarray,
     changes: np.ndarray,
     order: np.ndarray,
-    relations: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    plan: tuple[np.ndarray, ...],
+    transactions: np.ndarray,
+    tables: np.ndarray,
+    system_id: Word,
+    words: np.ndarray,
+    scratch: np.ndarray,
+    widths: np.ndarray,
+    numbers: np.ndarray,
+    places: np.ndarray,
     message: np.ndarray,
     unsent: np.ndarray,
 ) -> int:
-    """Writes the values into the message. `unsent` is one bitmap a column, zeros before; how many bits it has now."""
-    widths, numbers, places = plan
-    begin, target = address(body), address(message)
+    """Writes the columns into the message. `unsent` is one bitmap a column, zeros before; how many bits it has now."""
+    _identify(changes, order, transactions, system_id, words, address(scratch), places, address(message))
+    begin, target, relations = address(body), address(message), tables[layout.RELATIONS_AT]
+    columns, values = tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
     rows = len(order)
     width = (len(widths) - HEAD_COLUMNS) // 2
     sides = 1 if places[len(widths) - 1, record_batches.DATA_BYTES] == 0 and _is_absent(places[len(widths) - 1]) else 2
@@ -96,18 +106,18 @@ def fill(
     not_sent = 0
     for row in range(rows):
         change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
-        relation = row_of(address(relations), field(change, layout.RELATION), layout.RELATION_FIELDS)
-        locate_tuples(begin, change, relation, address(values))
-        fill_holes(change, relation, address(columns), address(values))
+        relation = row_of(relations, field(change, layout.RELATION), layout.RELATION_FIELDS)
+        locate_tuples(begin, change, relation, values)
+        fill_holes(change, relation, columns, values)
         for side in range(sides):
             for place in range(width):
                 column = HEAD_COLUMNS + side * width + place
-                length = _sent_length(side, place, change, relation, address(columns), address(values))
+                length = _sent_length(side, place, change, relation, columns, values)
                 offsets = target + places[column, record_batches.OFFSETS]
                 at = field(offsets, row)
                 set_field(offsets, row + 1, at + max(length, 0))
                 if length >= 0:
-                    cell = row_of(address(values), place, layout.VALUE_FIELDS)
+                    cell = row_of(values, place, layout.VALUE_FIELDS)
                     value = field(cell, layout.OLD_SIDE * side + layout.VALUE)
                     _copy(target + places[column, record_batches.DATA] + at, value, length)
                     put_bit(target + places[column, record_batches.VALID], row)
@@ -165,19 +175,18 @@ def _sent_length(side: int, place: int, change: int, relation: int, columns: int
     return field(row_of(values, place, layout.VALUE_FIELDS), layout.OLD_SIDE * side + layout.LENGTH_OF)
 
 
-@kernel
-def identify(
+@inlined
+def _identify(
     changes: np.ndarray,
     order: np.ndarray,
     transactions: np.ndarray,
     system_id: Word,
     words: np.ndarray,
-    scratch: np.ndarray,
+    text: int,
     places: np.ndarray,
-    message: np.ndarray,
+    target: int,
 ) -> None:
     """What stands before the values: operation, the event's id, positions and times."""
-    text, target = address(scratch), address(message)
     at = target + places[_OP, record_batches.DATA]
     ids = target + places[_ID, record_batches.DATA]
     lsns, ordinals = target + places[_COMMIT_LSN, record_batches.DATA], target + places[_ORDINAL, record_batches.DATA]

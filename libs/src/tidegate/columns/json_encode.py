@@ -11,8 +11,8 @@ Invariant: keys and values are byte for byte those of the reference, `tidegate_p
 so is what is refused and why. A DecodeError leaves nothing behind; a RecordError concerns its change alone.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -38,17 +38,27 @@ _EXPECTED_GROWTH = 4
 _SMALLEST_BUFFER = 1 << 14
 
 _KEYLESS_PARTITION, _ANY_PARTITION = 0, -1
-_VALUE = [layout.VALUE_AT, layout.VALUE_LENGTH]
+_FROM = np.array([which in (layout.KEY_AT, layout.VALUE_AT) for which in range(layout.EVENT_FIELDS)], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
 class TopicEvents:
-    """The events of one topic in commit order: places in `buffer`, as `layout` names them."""
+    """The events of one topic in commit order: places in `buffer`, as `layout` names them.
 
-    topic: str
-    buffer: np.ndarray
-    places: np.ndarray
-    changes: Changes
+    A frame may have a thousand of these, so what a sink asks of each was added up while they were written.
+    """
+
+    __slots__ = ("buffer", "changes", "keyless_events", "largest_bytes", "places", "topic", "value_bytes")
+
+    def __init__(
+        self,
+        topic: str,
+        buffer: np.ndarray,
+        places: np.ndarray,
+        changes: Changes,
+        tally: Sequence[int] | None = None,
+    ) -> None:
+        self.topic, self.buffer, self.places, self.changes = topic, buffer, places, changes
+        _, self.value_bytes, self.largest_bytes, self.keyless_events = self._tally() if tally is None else tally
 
     def __len__(self) -> int:
         return len(self.places)
@@ -58,16 +68,13 @@ class TopicEvents:
         if not len(self.places):
             return
         # A slice of bytes is one object, one of a view is three: copying all of it first halves the time.
-        begin, end = int(self.places[0, layout.KEY_AT]), int(self.places[-1, _VALUE].sum())
+        begin, last = int(self.places[0, layout.KEY_AT]), self.places[-1].tolist()
+        end = last[layout.VALUE_AT] + last[layout.VALUE_LENGTH]
         whole = self.buffer[begin:end].tobytes()
-        keys, key_lengths, values, value_lengths, _ = (self.places - [begin, 0, begin, 0, 0]).T.tolist()
+        keys, key_lengths, values, value_lengths, _ = (self.places - _FROM * begin).T.tolist()
         for key, key_length, value, value_length in zip(keys, key_lengths, values, value_lengths, strict=True):
             key_bytes = None if key_length < 0 else whole[key : key + key_length]
             yield key_bytes, whole[value : value + value_length]
-
-    @property
-    def value_bytes(self) -> int:
-        return int(self.places[:, layout.VALUE_LENGTH].sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -84,19 +91,29 @@ class TopicEvents:
     def runs(self) -> "Iterator[tuple[int, TopicEvents]]":
         """Those that follow each other into one partition: 0 without a key, so that they keep their order; -1 where
         the key decides."""
+        if self.keyless_events in (0, len(self)):
+            if len(self):
+                yield _KEYLESS_PARTITION if self.keyless_events else _ANY_PARTITION, self
+            return
         keyless = self.keyless
         starts = [0, *(np.flatnonzero(keyless[1:] != keyless[:-1]) + 1).tolist(), len(self)]
         for start, end in pairwise(starts):
-            if end > start:
-                run = self if end - start == len(self) else replace(self, places=self.places[start:end])
-                yield _KEYLESS_PARTITION if keyless[start] else _ANY_PARTITION, run
+            run = self._of(self.places[start:end])
+            yield _KEYLESS_PARTITION if keyless[start] else _ANY_PARTITION, run
 
     def where(self, fits: np.ndarray) -> "TopicEvents":
-        return replace(self, places=self.places[fits])
+        return self._of(self.places[fits])
 
     @property
     def none(self) -> "TopicEvents":
-        return replace(self, places=self.places[:0])
+        return self._of(self.places[:0])
+
+    def _of(self, places: np.ndarray) -> "TopicEvents":
+        return TopicEvents(self.topic, self.buffer, places, self.changes)
+
+    def _tally(self) -> tuple[int, int, int, int]:
+        value_bytes, largest = self.places[:, layout.VALUE_LENGTH].sum(), self.sizes.max(initial=0)
+        return len(self), int(value_bytes), int(largest), int(np.count_nonzero(self.keyless))
 
     def refused(self, error: RecordError) -> Iterator[RejectedChange]:
         """The changes of all these events, because no topic takes them."""
@@ -136,14 +153,14 @@ class FrameEncoder:
         self._plans = self._row_plans if frame.header.kind is FrameKind.SNAPSHOT else self._wal_plans
         section = self._plans.section(frame)
         changes = scan_frame(frame, after, section, section.topics)
-        times = changes.transactions[-1:, layout.COMMIT_TIME].tolist()
-        newest = times[0] if times and frame.header.changes else None
+        times, any_changes = changes.transactions, frame.header.changes > 0
+        newest = int(times[-1, layout.COMMIT_TIME]) if len(times) and any_changes else None
         if not len(changes.rows):
             return EncodedFrame(newest_commit_time=newest)
         order, refusals = self._routed(changes)
-        buffer, places, refused, counts = self._run(changes, order)
+        buffer, places, refused, tallies = self._run(changes, order)
         refusals += [rejected(changes, row, record_error(changes, row, code)) for row, code in refused]
-        topics = self._by_topic(changes, buffer, places, counts)
+        topics = self._by_topic(changes, buffer, places, tallies)
         return EncodedFrame(tuple(topics), tuple(refusals), newest)
 
     def _notice(self, frame: Frame) -> EncodedFrame:
@@ -180,40 +197,36 @@ class FrameEncoder:
     def _run(
         self, changes: Changes, order: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]], np.ndarray]:
-        plans, section = self._plans, changes.section
         buffer = np.empty(_SMALLEST_BUFFER + _EXPECTED_GROWTH * len(changes.body), np.uint8)
         places = np.empty((len(order), layout.EVENT_FIELDS), np.int64)
         refused = np.empty((len(order), 2), np.int64)
-        values = np.empty((section.widest, layout.VALUE_FIELDS), np.int64)
-        scratch = np.empty(int(changes.rows[:, layout.LENGTH].max()) + SLACK, np.uint8)
-        frame = changes.body, changes.rows, order, changes.transactions
-        columns, keys, steps, pieces = (table.view for table in (plans.columns, plans.keys, plans.steps, plans.pieces))
-        plan = section.relations, section.topics, columns, keys, steps, pieces
-        work = values, scratch, self._shared, self._words
-        counts = np.zeros(len(plans.topics), np.int64)
+        scratch = np.empty(changes.longest + SLACK, np.uint8)
+        tallies = np.zeros((len(self._plans.topics), layout.TALLY_FIELDS), np.int64)
         state = np.zeros(events.STATE_FIELDS, np.int64)
+        frame = changes.body, changes.rows, order, changes.transactions, changes.section.tables
+        own = self._system_id, scratch, self._shared, self._words
         while True:
-            result = buffer, places, refused, counts, state
-            room = events.encode(*frame, plan, self._system_id, work, result)
+            room = events.encode(*frame, *own, buffer, places, refused, tallies, state)
             if room == 0:
                 break
             larger = np.empty(2 * len(buffer) + room, np.uint8)
             written = state[events.TO]
             larger[:written] = buffer[:written]
             buffer = larger
-        if state[events.FAILED]:
+        _, kept, _, unfit, failed = state.tolist()
+        if failed:
             in_commit_order = np.sort(order)
             if not np.array_equal(order, in_commit_order):  # the first that fails there is the one to be named
                 return self._run(changes, in_commit_order)
-            raise decode_error(changes, int(order[state[events.NEXT]]), Refusal(state[events.FAILED]))
-        written, unfit = places[: state[events.EVENTS]], refused[: state[events.REFUSED]].tolist()
-        return buffer, written, unfit, counts
+            raise decode_error(changes, int(order[state[events.NEXT]]), Refusal(failed))
+        return buffer, places[:kept], refused[:unfit].tolist() if unfit else [], tallies
 
     def _by_topic(
-        self, changes: Changes, buffer: np.ndarray, places: np.ndarray, counts: np.ndarray
+        self, changes: Changes, buffer: np.ndarray, places: np.ndarray, tallies: np.ndarray
     ) -> Iterator[TopicEvents]:
         at = 0
-        for topic in counts.nonzero()[0].tolist():
-            end = at + int(counts[topic])
-            yield TopicEvents(self._plans.topics[topic], buffer, places[at:end], changes)
+        topics = tallies[:, layout.EVENTS].nonzero()[0]
+        for topic, tally in zip(topics.tolist(), tallies[topics].tolist(), strict=True):
+            end = at + tally[layout.EVENTS]
+            yield TopicEvents(self._plans.topics[topic], buffer, places[at:end], changes, tally)
             at = end

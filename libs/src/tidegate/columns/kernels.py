@@ -40,10 +40,10 @@ def scan(
     body: np.ndarray,
     relation_ids: np.ndarray,
     wanted: np.ndarray,
-    start: np.ndarray,
+    start: tuple[int, int, int, int, int],
     tables: tuple[np.ndarray, ...],
-) -> tuple[int, int, int, int, int]:
-    """Verdict and its offset, then how many changes, transactions and others there are.
+) -> tuple[int, int, int, int, int, int]:
+    """Verdict and its offset; how many changes, transactions and others there are; the longest change's length.
 
     `body` has SLACK bytes behind it. `start`: is a transaction open (then it is the first of `transactions`), its next
     ordinal, commit LSN and ordinal of `after`, are messages wanted. `relation_ids` ascends; what has a number below 0
@@ -52,29 +52,29 @@ def scan(
     changes, transactions, others, seen = tables
     begin = at = message = address(body)
     size = begin + len(body) - SLACK
-    kept = noted = 0
-    begun = start[0]
-    in_transaction = start[0] != 0
-    ordinal = _U(start[1])
+    kept = noted = longest = 0
+    begun, in_transaction = start[0], start[0] != 0
+    ordinal, after = _U(start[1]), (_U(start[2]), _U(start[3]))
     known, verdict = layout.NONE, _DONE
     while at < size and verdict == _DONE:
         message = at + _HEAD
         if message > size:
-            return _CUT_SHORT, at - begin, kept, begun, noted
+            return _CUT_SHORT, at - begin, kept, begun, noted, longest
         length, lsn = signed(be_u32(at)), be_i64(at + 4)
         at = message + length
         if at > size:
-            return _CUT_SHORT, message - begin, kept, begun, noted
+            return _CUT_SHORT, message - begin, kept, begun, noted, longest
         tag = byte(message) if length else _EMPTY
         if tag == _I or tag == _U_TAG or tag == _D or tag == _T or tag == _M:
             if kept == len(changes):
-                return _NO_ROOM, message - begin, kept, begun, noted
+                return _NO_ROOM, message - begin, kept, begun, noted, longest
             change = changes[kept]
             if not _is_change(begin, message, at, tag, change):
                 verdict = _MALFORMED
             elif not in_transaction:
                 verdict = _NO_TRANSACTION
-            elif _is_above(transactions[begun - 1], ordinal, _U(start[2]), _U(start[3])):
+            elif _is_above(transactions[begun - 1], ordinal, after):
+                longest = max(longest, length)
                 _place(change, layout.NONE, begun, ordinal, lsn, message - begin, length)
                 if tag == _T:
                     verdict, kept = _truncate(message, message - begin, relation_ids, wanted, changes, kept, seen)
@@ -85,7 +85,7 @@ def scan(
             ordinal += _U(1)
         elif tag == _B:
             if length != _BEGIN_BYTES:
-                return _MALFORMED, message - begin, kept, begun, noted
+                return _MALFORMED, message - begin, kept, begun, noted, longest
             _begin(message, transactions[begun])
             begun += 1
             in_transaction, ordinal = True, _U(0)
@@ -95,7 +95,7 @@ def scan(
         else:
             others[noted, 0], others[noted, 1] = message - begin, length
             noted += 1
-    return verdict, message - begin, kept, begun, noted
+    return verdict, message - begin, kept, begun, noted, longest
 
 
 @inlined
@@ -161,9 +161,9 @@ def _truncate(
 
 
 @inlined
-def _is_above(transaction: np.ndarray, ordinal: Word, after_lsn: Word, after_ordinal: Word) -> bool:
+def _is_above(transaction: np.ndarray, ordinal: Word, after: tuple[Word, Word]) -> bool:
     commit_lsn = _U(transaction[layout.COMMIT_LSN])
-    return bool(commit_lsn > after_lsn or (commit_lsn == after_lsn and ordinal > after_ordinal))
+    return bool(commit_lsn > after[0] or (commit_lsn == after[0] and ordinal > after[1]))
 
 
 @inlined

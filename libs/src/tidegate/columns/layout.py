@@ -126,6 +126,25 @@ CHANGE: Final = 4
 EVENT_FIELDS: Final = 5
 
 
+# Of the events of a topic.
+EVENTS: Final = 0
+VALUE_BYTES: Final = 1
+LARGEST: Final = 2
+"""Bytes of key and value."""
+KEYLESS: Final = 3
+TALLY_FIELDS: Final = 4
+
+# Addresses of what is known of a frame's relations: rows by relation, then the tables that these rows point into, and
+# scratch for the values of one change.
+RELATIONS_AT: Final = 0
+TOPICS_AT: Final = 1
+COLUMNS_AT: Final = 2
+KEYS_AT: Final = 3
+STEPS_AT: Final = 4
+PIECES_AT: Final = 5
+VALUES_AT: Final = 6
+
+
 class Refusal(IntEnum):
     """Why a change is no event. The first four concern it alone, the others the stream."""
 

@@ -48,7 +48,6 @@ be_i32 = _loader(32, types.int64, big_endian=True)
 be_i16 = _loader(16, types.int64, big_endian=True)
 word = _loader(64, types.uint64, big_endian=False)
 byte = _loader(8, types.int64, big_endian=False)
-_native = _loader(64, types.int64, big_endian=not _LITTLE)
 
 
 def _storer(bits: int, number_type: Any) -> Callable[[int, Any], None]:
@@ -69,7 +68,6 @@ def _storer(bits: int, number_type: Any) -> Callable[[int, Any], None]:
 
 
 put_word = _storer(64, types.uint64)
-_put_native = _storer(64, types.int64)
 put = _storer(8, types.int64)
 
 
@@ -152,17 +150,34 @@ def address(array: np.ndarray) -> int:
     return int(signed(array.ctypes.data))
 
 
-@inlined
-def field(row: int, which: int) -> int:
+@intrinsic  # type: ignore[untyped-decorator]
+def field(typing_context: Any, row: Any, which: Any) -> Any:
     """Of a table's row. A row of numpy's would count references, which costs as much as the work done with it."""
-    return int(_native(row + 8 * which))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_pointer(builder, _place(builder, *arguments), _WORD), align=1)
+
+    return types.int64(types.int64, types.int64), codegen
 
 
-@inlined
-def set_field(row: int, which: int, number: int) -> None:
-    _put_native(row + 8 * which, number)
+@intrinsic  # type: ignore[untyped-decorator]
+def set_field(typing_context: Any, row: Any, which: Any, number: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row, which, number = arguments
+        builder.store(number, _pointer(builder, _place(builder, row, which), _WORD), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@inlined
-def row_of(table: int, at: int, fields: int) -> int:
-    return table + 8 * fields * at
+@intrinsic  # type: ignore[untyped-decorator]
+def row_of(typing_context: Any, table: Any, at: Any, fields: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        table, at, fields = arguments
+        return _place(builder, table, builder.mul(at, fields))
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+def _place(builder: Any, row: Any, which: Any) -> Any:
+    return builder.add(row, builder.mul(which, _WORD(8)))

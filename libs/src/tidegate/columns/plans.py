@@ -71,10 +71,14 @@ class Section:
     topics: np.ndarray
     """Index of the topic, by relation and operation; below 0 for what is not wanted."""
     widest: int
+    values: np.ndarray
+    """Scratch: a row a column of the widest relation."""
+    tables: np.ndarray
+    """Addresses of all that kernels read, as in `layout`."""
 
 
 class Plans:
-    """`columns`, `keys`, `steps` and `pieces` grow; what stands in them stays where it is until `_forget`."""
+    """`columns`, `keys`, `steps` and `pieces` grow; what stands in them keeps its row until `_forget`."""
 
     def __init__(self, source: EventSource, route: Route, envelope: Envelope) -> None:
         self._source, self._route, self._envelope = source, route, envelope
@@ -83,14 +87,16 @@ class Plans:
     def _forget(self) -> None:
         self.topics: list[str] = []
         self.refusals: dict[int, RecordError] = {}
-        self.columns = _Growing((layout.COLUMN_FIELDS,), np.int64)
-        self.keys = _Growing((), np.int64)
-        self.steps = _Growing((layout.STEP_FIELDS,), np.int64)
-        self.pieces = _Growing((), np.uint8)
-        self._relations = _Growing((layout.RELATION_FIELDS,), np.int64)
-        self._routes = _Growing((layout.OPERATIONS,), np.int64)
-        self._planned: dict[tuple[bytes, tuple[bytes, ...]], tuple[int, Shape]] = {}
         self._sections: dict[tuple[bytes, ...], Section] = {}
+        # A section says where these stand: when one moves, all sections are made anew.
+        moved = self._sections.clear
+        self.columns = _Growing((layout.COLUMN_FIELDS,), np.int64, moved)
+        self.keys = _Growing((), np.int64, moved)
+        self.steps = _Growing((layout.STEP_FIELDS,), np.int64, moved)
+        self.pieces = _Growing((), np.uint8, moved)
+        self._relations = _Growing((layout.RELATION_FIELDS,), np.int64, moved)
+        self._routes = _Growing((layout.OPERATIONS,), np.int64, moved)
+        self._planned: dict[tuple[bytes, tuple[bytes, ...]], tuple[int, Shape]] = {}
         self._topic_places: dict[str, int] = {}
 
     def section(self, frame: Frame) -> Section:
@@ -113,7 +119,10 @@ class Plans:
         shapes = tuple(by_id[id_][1] for id_ in ids)
         widest = max((len(shape.relation.columns) for shape in shapes), default=0)
         relations, topics = self._relations.view[places], self._routes.view[places]
-        return Section(np.array(ids, np.int64), shapes, relations, topics, widest)
+        values = np.empty((widest, layout.VALUE_FIELDS), np.int64)
+        shared = (self.columns.view, self.keys.view, self.steps.view, self.pieces.view)
+        tables = [address_of(table) for table in (relations, topics, *shared, values)]
+        return Section(np.array(ids, np.int64), shapes, relations, topics, widest, values, np.array(tables, np.int64))
 
     def _plan(self, raw: bytes, types: tuple[bytes, ...]) -> tuple[int, Shape]:
         found = self._planned.get((raw, types))
@@ -208,12 +217,17 @@ def _shape(raw: bytes, types: tuple[bytes, ...]) -> Shape:
     return Shape(relation, named, (raw, *types))
 
 
+def address_of(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
 class _Growing:
     """Rows in an array that doubles, so that what has been appended is one array for a kernel at any time."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: type, moved: Callable[[], None]) -> None:
         self._rows: np.ndarray = np.zeros((1024, *shape), dtype)
         self._used = 0
+        self._moved = moved
 
     def __len__(self) -> int:
         return self._used
@@ -230,6 +244,7 @@ class _Growing:
             larger = np.zeros((2 * (end + SLACK), *self._rows.shape[1:]), self._rows.dtype)
             larger[:at] = self._rows[:at]
             self._rows = larger
+            self._moved()
         if len(rows):
             self._rows[at:end] = rows
         self._used = end

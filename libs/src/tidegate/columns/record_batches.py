@@ -53,12 +53,14 @@ class BatchLayout:
 
         `data_bytes` of the last columns, as many as it has: of one with offsets; below zero if it has no value at all.
         """
-        places = np.empty((len(self.widths), PLACE_FIELDS), np.int64)
-        words = self.prefix.copy()
+        places, words = self.places(), self.prefix.copy()
         total = lay_out(self.widths, data_bytes, rows, words, self.numbers, places)
         message = np.empty(total, np.int64)
         message[: len(words)] = words
         return message, places
+
+    def places(self) -> np.ndarray:
+        return np.empty((len(self.widths), PLACE_FIELDS), np.int64)
 
     def rows(self, message: np.ndarray) -> int:
         return int(message[self.numbers[1]])

@@ -8,7 +8,7 @@ not sent (`unsent`), or a value that the column's type can't hold (`beyond`: inf
 an array of two dimensions in a list). The text of what is beyond stands at the same place in the batch it came from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ from tidegate.columns.batches import HEAD, ChangeBatch
 from tidegate.columns.cast_kernels import Cell, cast_columns
 from tidegate.columns.cast_nested import cast_text, settle_floats
 from tidegate.columns.casts import Arrays, Cast, cast_of
-from tidegate.columns.plans import PLANS_KEPT, Shape
-from tidegate.columns.record_batches import DATA_BYTES, OFFSETS, VALID, BatchLayout, subtract_nulls
+from tidegate.columns.plans import PLANS_KEPT, Shape, address_of
+from tidegate.columns.record_batches import BatchLayout, subtract_nulls
 from tidegate.columns.refusals import RejectedChange
 
 _COPY = (int(Cell.COPY), 0, 0, 0, 0)
@@ -37,14 +37,12 @@ class TypedBatch:
 
 
 class _Plan:
-    """Of one shape: how each column is cast, and the layout of what the kernel writes."""
+    """Of shapes with equal columns: how each is cast, and the layout of what the kernel writes."""
 
-    def __init__(self, shape: Shape, arrays: Arrays) -> None:
-        columns = shape.relation.columns
-        casts = [cast_of(column.type_oid, column.typmod, shape.types, arrays) for column in columns]
+    def __init__(self, columns: Sequence[str], casts: Sequence[Cast]) -> None:
         self.casts = (*casts, *casts)
         self.numbers = np.array([_COPY] * _FIRST + [cast.numbers for cast in self.casts], np.int64)
-        names = [f"{side}.{column.name}" for side in ("new", "old") for column in columns]
+        names = [f"{side}.{column}" for side in ("new", "old") for column in columns]
         flat = [pa.field(name, cast.flat_type) for name, cast in zip(names, self.casts, strict=True)]
         self.layout = BatchLayout(pa.schema([*HEAD, *flat]))
         typed = [pa.field(name, cast.type) for name, cast in zip(names, self.casts, strict=True)]
@@ -58,20 +56,18 @@ class Caster:
     def __init__(self, arrays: Arrays = Arrays.LISTS) -> None:
         self._arrays = arrays
         self._plans: dict[Shape, _Plan] = {}
+        self._plans_of: dict[tuple[tuple[str, ...], tuple[Cast, ...]], _Plan] = {}
 
     def schema(self, shape: Shape) -> pa.Schema:
         return self._plan(shape).schema
 
     def cast(self, batch: ChangeBatch) -> TypedBatch:
         plan, rows = self._plan(batch.shape), len(batch)
-        places, base = batch.places, batch.message.ctypes.data
-        relation = places[_FIRST:]
-        sizes = np.where(relation[:, VALID] == relation[:, OFFSETS], -1, relation[:, DATA_BYTES])
-        message, typed_places = plan.layout.empty(rows, sizes)
+        message, places = plan.layout.empty(rows, batch.sizes)
         bits = np.zeros((len(places), (rows + 7) // 8), np.uint8)
-        table = plan.layout.widths, plan.layout.numbers, typed_places
-        if cast_columns(base, 0, rows, places, plan.numbers, table, message, bits):
-            _settle(batch, plan, message, typed_places, bits)
+        table = plan.layout.widths, plan.layout.numbers, places
+        if cast_columns(address_of(batch.message), 0, rows, batch.places, plan.numbers, *table, message, bits):
+            _settle(batch, plan, message, places, bits)
             beyond = {at: _mask(rows, bits[at]) for at in np.flatnonzero(bits.any(axis=1)).tolist()}
         else:
             beyond = {}
@@ -84,7 +80,14 @@ class Caster:
         if found is None:
             if len(self._plans) >= PLANS_KEPT:
                 self._plans.clear()
-            found = self._plans[shape] = _Plan(shape, self._arrays)
+                self._plans_of.clear()
+            columns = shape.relation.columns
+            casts = tuple(cast_of(each.type_oid, each.typmod, shape.types, self._arrays) for each in columns)
+            names = tuple(column.name for column in columns)
+            found = self._plans_of.get((names, casts))
+            if found is None:
+                found = self._plans_of[names, casts] = _Plan(names, casts)
+            self._plans[shape] = found
         return found
 
 

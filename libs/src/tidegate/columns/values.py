@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from tidegate.columns.cast_times import put_date, put_instant, put_time_of_day
-from tidegate.columns.compiled import inlined, signed, unsigned
+from tidegate.columns.compiled import called, inlined, signed, unsigned
 from tidegate.columns.memory import byte, copy, field, put, put_word, word
 from tidegate.columns.text import FAILED, is_utf8, put_decimal, put_escaped, put_text
 
@@ -62,21 +62,37 @@ def put_value(to: int, form: int, at: int, end: int) -> int:
     if form == _INTEGER:
         if _is_integer(at, end):
             return put_raw(to, at, end)
-    elif form == _FLOAT or form == _KEY_FLOAT:
-        if form == _KEY_FLOAT and end - at == 2 and byte(at) == _MINUS and byte(at + 1) == _ZERO:
-            at += 1
+    elif form == _FLOAT:
         if _is_finite(at, end):
             return put_raw(to, at, end)
     elif form == _BOOL:
         return put_bool(to, end - at == 1 and byte(at) == ord("t"))
-    elif form == _TIMESTAMP or form == _TIMESTAMPTZ:
+    elif form != _TEXT:
+        return _put_other(to, form, at, end)
+    return put_text(to, at, end)
+
+
+@called
+def put_value_apart(to: int, form: int, at: int, end: int) -> int:
+    return put_value(to, form, at, end)
+
+
+@called
+def _put_other(to: int, form: int, at: int, end: int) -> int:
+    """What is rarer, and longer."""
+    if form == _TIMESTAMP or form == _TIMESTAMPTZ:
         return _put_timestamp(to, form, at, end)
-    elif form == _JSON:
+    if form == _JSON:
         return put_raw(to, at, end) if is_utf8(at, end) else NOT_UTF8
-    elif form == _BYTEA:
+    if form == _BYTEA:
         return _put_bytea(to, at, end)
-    elif form >= _DAYS:
+    if form >= _DAYS:
         return _put_time_number(to, form, at, end)
+    if form == _KEY_FLOAT:
+        if end - at == 2 and byte(at) == _MINUS and byte(at + 1) == _ZERO:
+            at += 1
+        if _is_finite(at, end):
+            return put_raw(to, at, end)
     elif form == _KEY_NUMERIC:
         end = _without_trailing_zeros(at, end)
     elif form == _KEY_UNPADDED:

@@ -72,11 +72,11 @@ class KafkaTopicsSink:
         if isinstance(terms, RecordError):
             rejected += events.refused(terms)
             return events.none
-        if terms.wants_keys and events.keyless.any():
+        if terms.wants_keys and events.keyless_events:
             rejected += events.where(events.keyless).refused(_without_a_key(events.topic))
             events = events.where(~events.keyless)
-        fits = events.sizes <= terms.largest_bytes
-        if not fits.all():
+        if events.largest_bytes > terms.largest_bytes:
+            fits = events.sizes <= terms.largest_bytes
             rejected += events.where(~fits).refused(_too_large(events.topic, terms.largest_bytes))
             events = events.where(fits)
         for partition, run in events.runs():
