@@ -150,18 +150,14 @@ def address(array: np.ndarray) -> int:
     return int(signed(array.ctypes.data))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def field(typing_context: Any, row: Any, which: Any) -> Any:
-    """Of a table's row. A row of numpy's would count references, which costs as much as the work done with it."""
-
+def _load_field(typing_context: Any, row: Any, which: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_pointer(builder, _place(builder, *arguments), _WORD), align=1)
 
     return types.int64(types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def set_field(typing_context: Any, row: Any, which: Any, number: Any) -> Any:
+def _store_field(typing_context: Any, row: Any, which: Any, number: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row, which, number = arguments
         builder.store(number, _pointer(builder, _place(builder, row, which), _WORD), align=1)
@@ -170,8 +166,7 @@ def set_field(typing_context: Any, row: Any, which: Any, number: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def row_of(typing_context: Any, table: Any, at: Any, fields: Any) -> Any:
+def _find_row(typing_context: Any, table: Any, at: Any, fields: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, at, fields = arguments
         return _place(builder, table, builder.mul(at, fields))
@@ -181,3 +176,9 @@ def row_of(typing_context: Any, table: Any, at: Any, fields: Any) -> Any:
 
 def _place(builder: Any, row: Any, which: Any) -> Any:
     return builder.add(row, builder.mul(which, _WORD(8)))
+
+
+field: Callable[[int, int], int] = intrinsic(_load_field)
+"""Of a table's row. A row of numpy's would count references, which costs as much as the work done with it."""
+set_field: Callable[[int, int, int], None] = intrinsic(_store_field)
+row_of: Callable[[int, int, int], int] = intrinsic(_find_row)
