@@ -30,7 +30,13 @@ class SnapshotState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotStatus:
+class _Report:
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStatus(_Report):
     id: str
     """32 hexadecimal digits."""
     kind: SnapshotKind
@@ -63,12 +69,9 @@ class SnapshotStatus:
     message: str = ""
     remedy: str = ""
 
-    def encode(self) -> bytes:
-        return _encode(asdict(self))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableStatus:
+class TableStatus(_Report):
     schema: str
     table: str
     state: SnapshotState
@@ -79,9 +82,6 @@ class TableStatus:
     percent: float = 0.0
     note: str = ""
     """What is special about how it is read; empty if nothing is."""
-
-    def encode(self) -> bytes:
-        return _encode(asdict(self))
 
 
 def decode_snapshot_status(value: bytes) -> SnapshotStatus:
@@ -101,7 +101,3 @@ def decode_table_status(value: bytes) -> TableStatus:
         return build(TableStatus, document | {"state": SnapshotState(str(document["state"]))})
     except (ValueError, KeyError):
         raise DecodeError("this is not a table's status", code="SNAPSHOT_STATUS_MALFORMED") from None
-
-
-def _encode(members: dict[str, object]) -> bytes:
-    return json.dumps(members, separators=(",", ":"), sort_keys=True).encode()

@@ -19,6 +19,8 @@ class ReaderMetrics:
         self.produced_bytes = self.all.counter("produced", "bytes", "Bytes of these frames.")
         self.statuses = self.all.counter("sent", "statuses", "Standby status updates sent to the server.")
         self.heartbeats = self.all.counter("written", "heartbeats", "Heartbeat messages written to the source.")
+        self.snapshot_rows = self.all.counter("snapshot", "rows", "Rows of snapshots, durable in the raw topic.")
+        self.snapshot_bytes = self.all.counter("snapshot", "bytes", "Bytes of these rows.")
         self._follow(progress, required)
 
     def _follow(self, progress: Progress, required: Sequence[str]) -> None:
@@ -49,6 +51,19 @@ class ReaderMetrics:
                 "seconds",
                 "Age of the oldest writing transaction on the server, once much WAL is held.",
                 lambda: progress.oldest_transaction_seconds,
+            ),
+            ("snapshots_running", "number", "Snapshots that are being read.", lambda: progress.snapshots_running),
+            (
+                "snapshot_done",
+                "ratio",
+                "How much of the pages of the running snapshot has been read: 0 to 1.",
+                lambda: progress.snapshot_percent / 100,
+            ),
+            (
+                "snapshot_transaction",
+                "seconds",
+                "Age of the oldest transaction that reads for a snapshot: what it sees can't be vacuumed.",
+                lambda: progress.snapshot_transaction_seconds,
             ),
             ("epoch", "number", "Number of this run of the reader.", lambda: progress.epoch),
             (

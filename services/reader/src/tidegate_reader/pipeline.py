@@ -32,8 +32,7 @@ from tidegate_reader.schema_topic import SchemaTopic, read_shapes
 from tidegate_reader.shapes import Shape
 from tidegate_reader.snapshot.coordinator import Snapshots
 from tidegate_reader.snapshot.exported import Exported
-from tidegate_reader.snapshot.making import SnapshotParts, make_snapshots
-from tidegate_reader.snapshot.outlet import Outlet
+from tidegate_reader.snapshot.making import SnapshotParts, make_outlet, make_snapshots
 from tidegate_reader.snapshot.store import read_kept
 from tidegate_reader.source_watch import SourceWatch
 from tidegate_reader.sources.postgres_wal.session import SideConnection
@@ -96,12 +95,7 @@ async def _flow(
     )
     feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
-    outlet = Outlet(
-        opened.stamp.offset,
-        in_flight=lambda: around.progress.in_flight_bytes,
-        most_in_flight=config.raw_topic.max_in_flight // 4,
-        wake=stream.wake,
-    )
+    outlet = make_outlet(around, opened, stream)
     publisher = Publisher(
         opened.producer,
         config.raw_topic,
@@ -113,11 +107,7 @@ async def _flow(
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
     snapshots = make_snapshots(around, opened, side, framer, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
-    heartbeat = Heartbeat(side, around)
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
-    wal_watch = WalWatch(side, around)
-    publication_watch = PublicationWatch(side, around)
-    source_watch = SourceWatch(side, config, around.progress)
 
     keeper.acked(opened.acks)
     around.reporter.lineage = lambda: keeper.updated(opened.lineage)
@@ -128,10 +118,10 @@ async def _flow(
             tasks.create_task(feedback.run(), name="feedback"),
             tasks.create_task(acks.poll(), name="acks_poll"),
             tasks.create_task(acks.subscribe(), name="acks_subscribe"),
-            tasks.create_task(heartbeat.run(), name="heartbeat"),
-            tasks.create_task(source_watch.run(), name="source_watch"),
-            tasks.create_task(wal_watch.run(), name="wal_watch"),
-            tasks.create_task(publication_watch.run(), name="publication_watch"),
+            tasks.create_task(Heartbeat(side, around).run(), name="heartbeat"),
+            tasks.create_task(SourceWatch(side, config, around.progress).run(), name="source_watch"),
+            tasks.create_task(WalWatch(side, around).run(), name="wal_watch"),
+            tasks.create_task(PublicationWatch(side, around).run(), name="publication_watch"),
             tasks.create_task(raw_watch.run(), name="raw_watch"),
             tasks.create_task(snapshots.run(), name="snapshots"),
             tasks.create_task(_stop(around, stream, intaking), name="stop"),

@@ -33,6 +33,9 @@ class Progress:
     wal_zone: int = 0
     slot_dies_in_seconds: float | None = None
     oldest_transaction_seconds: float = 0.0
+    snapshots_running: int = 0
+    snapshot_percent: float = 0.0
+    snapshot_transaction_seconds: float = 0.0
 
     def failed(self, error: TidegateError) -> None:
         self.state = State.FAILED

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,11 @@ from tidegate.contracts.frame import FrameKind, SchemaRole
 from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import ConfigError, TransientError
+from tidegate_reader.snapshot.catalogue import published
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.job import Job, is_complete
 from tidegate_reader.snapshot.outlet import Insert, Outlet
-from tidegate_reader.snapshot.planning import plan_tables
+from tidegate_reader.snapshot.planning import chosen, plan_tables
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, over
 from tidegate_reader.snapshot.store import Kept, Store
@@ -32,6 +34,7 @@ from tidegate_reader.snapshot.store import Kept, Store
 if TYPE_CHECKING:
     from tidegate_reader.framer import Framer
     from tidegate_reader.publisher import Publisher
+    from tidegate_reader.snapshot.desk import SnapshotDesk
     from tidegate_reader.surroundings import Surroundings
 
 BY_CONFIGURATION = "configuration"
@@ -48,10 +51,13 @@ class Snapshots:
         kept: Kept,
         exported: Exported,
         epoch: int,
+        desk: Callable[[Snapshots], SnapshotDesk],
     ) -> None:
+        self.desk = desk(self)
         self._around, self._outlet, self._readers, self._store = around, outlet, readers, store
         self._exported, self._epoch = exported, epoch
         self._mode = around.config.snapshot.mode
+        self._reading: Job | None = None
         self.jobs = {each.id: Job(each, kept.tables.get(each.id, {})) for each in kept.snapshots.values()}
         self._news, self._preceded = asyncio.Event(), asyncio.Event()
         readers.on_finished, readers.on_piece = self._finished, self.mark_started
@@ -95,7 +101,13 @@ class Snapshots:
         waiting.cancel()
 
     async def run(self) -> None:
-        """Beside the stream, for the life of the epoch."""
+        """For the life of the epoch."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._carry_out(), name="snapshot_jobs")
+            tasks.create_task(self.desk.run(), name="snapshot_desk")
+
+    async def _carry_out(self) -> None:
+        """Beside the stream."""
         await self._preceded.wait()
         while True:
             job = self.top()
@@ -117,6 +129,12 @@ class Snapshots:
         runnable = [job for job in self.jobs.values() if job.is_runnable]
         return min(runnable, key=lambda job: (-job.record.priority, job.record.requested), default=None)
 
+    async def check_names(self, tables: Sequence[str]) -> None:
+        """Raises if one of them is not published now."""
+        async with self._readers.asking() as link:
+            listed = await published(link.execute, self._around.config.publication_names, self._readers.server_version)
+        chosen(tables, listed)
+
     async def add(self, record: SnapshotRecord) -> None:
         """Durable when it returns."""
         await self._store.write(record)
@@ -126,13 +144,14 @@ class Snapshots:
 
     async def change(self, job: Job, state: SnapshotState) -> None:
         """Paused, resumed or cancelled; pieces that are being read are finished first."""
+        job.set(state)
         if state is SnapshotState.CANCELLED:
-            job.set(state)
-            await self._end(job, over(job.record, state, unix_microseconds()))
-        else:
-            job.set(state)
-            await self._store.write(job.record)
+            job.record = over(job.record, state, unix_microseconds())
+        await self._store.write(job.record)
+        if state is not SnapshotState.CANCELLED:
             self._tell(job, f"snapshot_{state}")
+        elif job is not self._reading:
+            await self._end(job, job.record)
         self._news.set()
 
     def _wanted(self) -> SnapshotRecord | None:
@@ -167,6 +186,15 @@ class Snapshots:
 
     async def _read(self, job: Job, exported: Exported | None) -> None:
         """Until it is done, or another one comes first."""
+        self._reading = job
+        try:
+            await self._read_until_done(job, exported)
+        finally:
+            self._reading = None
+        if job.record.state is SnapshotState.CANCELLED:
+            await self._end(job, job.record)
+
+    async def _read_until_done(self, job: Job, exported: Exported | None) -> None:
         await self._start(job, exported)
         await self._mark_complete(job)
         while self.top() is job and not job.is_read:
@@ -216,8 +244,10 @@ class Snapshots:
         await self._outlet.put(mark)
         return mark
 
-    async def _finished(self, job: Job, table: TableRecord) -> None:
+    async def _finished(self, job: Job, table: TableRecord, rows: int, size: int) -> None:
         """A piece of it is durable."""
+        self._around.metrics.snapshot_rows.add(rows)
+        self._around.metrics.snapshot_bytes.add(size)
         if job.record.state is not SnapshotState.CANCELLED:
             await self._store.write(table)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidegate_reader.snapshot.board import Board
 from tidegate_reader.snapshot.coordinator import Snapshots
+from tidegate_reader.snapshot.desk import SnapshotDesk
+from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.reading import Windows
 from tidegate_reader.snapshot.store import Store
@@ -14,9 +17,9 @@ if TYPE_CHECKING:
     from tidegate_reader.framer import Framer
     from tidegate_reader.opening import Checked, Run
     from tidegate_reader.snapshot.exported import Exported
-    from tidegate_reader.snapshot.outlet import Outlet
     from tidegate_reader.snapshot.store import Kept
     from tidegate_reader.sources.postgres_wal.session import SideConnection
+    from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
     from tidegate_reader.surroundings import Surroundings
 
 
@@ -27,6 +30,16 @@ class SnapshotParts:
     exported: Exported
     kept: Kept
     checked: Checked
+
+
+def make_outlet(around: Surroundings, opened: Run, stream: ReplicationStream) -> Outlet:
+    """Rows leave most of what may be in flight to the stream."""
+    return Outlet(
+        opened.stamp.offset,
+        in_flight=lambda: around.progress.in_flight_bytes,
+        most_in_flight=around.config.raw_topic.max_in_flight // 4,
+        wake=stream.wake,
+    )
 
 
 def make_snapshots(
@@ -43,4 +56,14 @@ def make_snapshots(
         server_version=parts.checked.server_version,
     )
     store = Store(opened.producer, config.pipeline, stamp.generation.id)
-    return Snapshots(around, outlet, readers, store, parts.kept, parts.exported, stamp.number)
+    board = Board(around.progress, parts.exported, readers)
+    return Snapshots(
+        around,
+        outlet,
+        readers,
+        store,
+        parts.kept,
+        parts.exported,
+        stamp.number,
+        lambda snapshots: SnapshotDesk(around, snapshots, board, side),
+    )

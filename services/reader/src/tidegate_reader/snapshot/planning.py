@@ -5,6 +5,7 @@ Invariant: the plan is durable before the first row, and a snapshot that goes on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.snapshot_request import join_table, split_table
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tidegate_reader.snapshot.catalogue import Published
     from tidegate_reader.snapshot.exported import Exported
     from tidegate_reader.snapshot.job import Job
+    from tidegate_reader.snapshot.link import ReadingLink
     from tidegate_reader.snapshot.readers import Readers
 
 
@@ -25,9 +27,15 @@ async def plan_tables(
     job: Job, config: PipelineConfig, exported: Exported | None, readers: Readers
 ) -> list[TableRecord]:
     """Looks at the catalogue as the snapshot sees it; gives the tables that are new in the plan."""
-    link = exported.link if exported is not None and exported.link is not None else await readers.asking()
-    listed = await catalogue.published(link.execute, config.publication_names, readers.server_version)
-    wanted = listed if job.record.has_plan else _chosen(job, listed)
+    if exported is not None and exported.link is not None:
+        return await _plan(job, config, exported.link, readers.server_version)
+    async with readers.asking() as link:
+        return await _plan(job, config, link, readers.server_version)
+
+
+async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_version: int) -> list[TableRecord]:
+    listed = await catalogue.published(link.execute, config.publication_names, server_version)
+    wanted = listed if job.record.has_plan else chosen(job.record.tables, listed)
     planned = []
     for table in wanted:
         if job.record.has_plan and table.relation_id not in job.tables:
@@ -53,11 +61,11 @@ async def plan_tables(
     return planned
 
 
-def _chosen(job: Job, listed: list[Published]) -> list[Published]:
-    if not job.record.tables:
+def chosen(tables: Sequence[str], listed: list[Published]) -> list[Published]:
+    if not tables:
         return listed
     by_name = {(table.schema, table.name): table for table in listed}
-    asked = [split_table(name) for name in job.record.tables]
+    asked = [split_table(name) for name in tables]
     missing = [join_table(*name) for name in asked if name not in by_name]
     if missing:
         raise ConfigError(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.frame import SchemaRole
@@ -37,8 +37,8 @@ MOST_BREAKS = 8
 _BREAK_SECONDS = 0.25
 _LONGEST_BREAK_SECONDS = 30.0
 _PAGE_BYTES = 8192
-_FIRST_PAGES = 512
-"""4 MiB: of the first piece beside the stream; from its time follows the next one's size."""
+_FIRST_PAGES = 64
+"""512 KiB: of the first piece beside the stream; from its time follows the next one's size."""
 _MOST_PAGES = 131_072
 
 
@@ -47,7 +47,7 @@ class Readers:
         self, config: PipelineConfig, outlet: Outlet, windows: Windows, *, epoch: int, room: int, server_version: int
     ) -> None:
         self.server_version = server_version
-        self.on_finished: Callable[[Job, TableRecord], Awaitable[None]] | None = None
+        self.on_finished: Callable[[Job, TableRecord, int, int], Awaitable[None]] | None = None
         self.on_piece: Callable[[Job, TableRecord], Awaitable[None]] | None = None
         self.open_since: dict[int, float] = {}
         """Reading number to when its transaction began."""
@@ -58,18 +58,15 @@ class Readers:
         self._log = logs.get("reader")
         limits = config.snapshot
         self._throttle = Throttle(limits.max_rows_per_second, limits.max_bytes_per_second)
-        self._asking: ReadingLink | None = None
 
-    async def asking(self) -> ReadingLink:
-        """For questions outside any transaction; made anew each time it is asked for first in a job."""
-        if self._asking is not None:
-            self._asking.close()
-        self._asking = await self._open()
-        return self._asking
-
-    def close(self) -> None:
-        if self._asking is not None:
-            self._asking.close()
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[ReadingLink]:
+        """For questions outside any transaction."""
+        link = await self._open()
+        try:
+            yield link
+        finally:
+            link.close()
 
     async def read(self, job: Job, exported: Exported | None, is_wanted: Callable[[], bool]) -> bool:
         """Until no piece is left, or it is wanted no more. Whether anything was read."""
@@ -162,7 +159,7 @@ class Readers:
                 await self._outlet.until_durable(await counted.last.placed)
             job.finished(piece, counted.rows, counted.bytes)
             if self.on_finished is not None:
-                await self.on_finished(job, piece.table)
+                await self.on_finished(job, piece.table, counted.rows, counted.bytes)
 
     async def _before_next_try(
         self, job: Job, piece: Piece, exported: Exported | None, error: TransientError, breaks: int
@@ -178,8 +175,8 @@ class Readers:
         if exported is not None:
             job.later.add(piece.table.relation_id)
             return
-        link = await self.asking()
-        filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
+        async with self.asking() as link:
+            filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
         if filenode != piece.heap.filenode:
             piece.heap.begin_anew(filenode, pages)
             piece.table.is_one_reading = False

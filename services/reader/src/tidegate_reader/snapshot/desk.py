@@ -1,0 +1,163 @@
+"""Where the reader takes requests about snapshots from Redis, and says there how far they are.
+
+Invariant: what a start asks for is durable before its request is taken away, and a request is taken away in the same
+transaction of Redis that keeps its outcome. Redis being away delays requests and reports, nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import redis
+import redis.asyncio
+
+from tidegate.checkpoint.connect import connect_async
+from tidegate.clock import unix_microseconds
+from tidegate.contracts.names import (
+    snapshot_outcome_key,
+    snapshot_requests_key,
+    snapshot_tables_key,
+    snapshots_key,
+)
+from tidegate.contracts.request import LaneOutcome, Result
+from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest, decode_snapshot_request
+from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
+from tidegate.errors import ConfigError, DecodeError, TidegateError
+from tidegate_reader.cancellation import raise_if_cancelled
+from tidegate_reader.snapshot.records import SnapshotRecord
+
+if TYPE_CHECKING:
+    from tidegate_reader.snapshot.board import Board
+    from tidegate_reader.snapshot.coordinator import Snapshots
+    from tidegate_reader.sources.postgres_wal.session import SideConnection
+    from tidegate_reader.surroundings import Surroundings
+
+EVERY_SECONDS = 1.0
+KEPT_SECONDS = 86_400
+TABLES_KEPT_SECONDS = 30 * 86_400
+OLDEST_SECONDS = 600
+"""One that waited longer would be done by surprise."""
+_MOST_AT_ONCE = 20
+
+
+class SnapshotDesk:
+    def __init__(self, around: Surroundings, snapshots: Snapshots, board: Board, side: SideConnection) -> None:
+        self._around, self._snapshots, self._board, self._side = around, snapshots, board, side
+        self._pipeline = around.config.pipeline
+
+    async def run(self) -> None:
+        while True:
+            async with connect_async(self._around.config.redis) as client:
+                with suppress(redis.RedisError, OSError, TimeoutError):
+                    while True:
+                        await self._serve(client)
+                        await self._report(client)
+                        await asyncio.sleep(EVERY_SECONDS)
+            raise_if_cancelled()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def _serve(self, client: redis.asyncio.Redis) -> None:
+        key = snapshot_requests_key(self._pipeline)
+        for _ in range(_MOST_AT_ONCE):
+            value = await client.lindex(key, 0)
+            raise_if_cancelled()
+            if not isinstance(value, bytes):
+                return
+            await self._answer(client, key, value)
+
+    async def _answer(self, client: redis.asyncio.Redis, key: str, value: bytes) -> None:
+        try:
+            request = decode_snapshot_request(value)
+        except DecodeError as error:
+            self._around.log.failure("request_malformed", error)
+            await client.lrem(key, 1, value)  # type: ignore[arg-type]  # bytes are taken as they are
+            return
+        outcome = await self._outcome(request)
+        async with client.pipeline(transaction=True) as together:
+            together.set(snapshot_outcome_key(self._pipeline, request.id), outcome.encode(), ex=KEPT_SECONDS)
+            together.lrem(key, 1, value)  # type: ignore[arg-type]
+            await together.execute()
+        self._around.log.info(
+            "snapshot_request",
+            asked=request.asked,
+            by=request.by,
+            request=request.id,
+            snapshot=request.snapshot or request.id,
+            result=outcome.result,
+            code=outcome.code,
+        )
+
+    async def _outcome(self, request: SnapshotRequest) -> LaneOutcome:
+        now = unix_microseconds()
+        try:
+            if now - request.time > OLDEST_SECONDS * 1e6:
+                raise _refused("the request waited too long", "SNAPSHOT_REQUEST_EXPIRED", "Ask again.")
+            await self._do(request)
+        except TidegateError as error:
+            if not isinstance(error, ConfigError):
+                raise
+            return LaneOutcome(request.id, Result.REFUSED, now, error.code, error.message, error.remedy)
+        return LaneOutcome(request.id, Result.DONE, now)
+
+    async def _do(self, request: SnapshotRequest) -> None:
+        if request.asked is SnapshotAsked.START:
+            await self._start(request)
+            return
+        job = self._snapshots.jobs.get(request.snapshot)
+        if job is None:
+            raise _refused("there is no such snapshot", "SNAPSHOT_UNKNOWN", "List them: `tidegate snapshot list`.")
+        state = job.record.state
+        match request.asked:
+            case SnapshotAsked.PAUSE if job.is_runnable:
+                await self._snapshots.change(job, SnapshotState.PAUSED)
+            case SnapshotAsked.RESUME if state in (SnapshotState.PAUSED, SnapshotState.FAILED):
+                await self._snapshots.change(job, SnapshotState.RUNNING)
+            case SnapshotAsked.CANCEL if not state.is_over:
+                await self._snapshots.change(job, SnapshotState.CANCELLED)
+            case _:
+                raise _refused(
+                    f"a snapshot that is {state} can't be asked to {request.asked}",
+                    "SNAPSHOT_STATE",
+                    "Look at its state: `tidegate snapshot show`.",
+                )
+
+    async def _start(self, request: SnapshotRequest) -> None:
+        if request.id in self._snapshots.jobs:
+            return
+        if await self._side.value("SELECT pg_is_in_recovery()"):
+            raise _refused(
+                "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
+                "SNAPSHOT_STANDBY",
+                "Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
+            )
+        await self._snapshots.check_names(request.tables)
+        await self._snapshots.add(
+            SnapshotRecord(
+                id=request.id,
+                kind=SnapshotKind.REQUESTED,
+                state=SnapshotState.WAITING,
+                by=request.by,
+                requested=request.time,
+                priority=request.priority,
+                tables=request.tables,
+                filters=request.filters,
+            )
+        )
+
+    async def _report(self, client: redis.asyncio.Redis) -> None:
+        for status, tables in self._board.reports(self._snapshots.jobs.values()):
+            async with client.pipeline(transaction=False) as together:
+                together.hset(snapshots_key(self._pipeline), status.id, status.encode().decode())
+                if tables:
+                    key = snapshot_tables_key(self._pipeline, status.id)
+                    together.hset(key, mapping={name: table.encode().decode() for name, table in tables.items()})
+                    together.expire(key, TABLES_KEPT_SECONDS)
+                await together.execute()
+            raise_if_cancelled()
+            self._board.reported(status)
+
+
+def _refused(message: str, code: str, remedy: str) -> ConfigError:
+    return ConfigError(message, code=code, remedy=remedy)

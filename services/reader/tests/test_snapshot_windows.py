@@ -1,0 +1,172 @@
+"""Snapshots beside the stream, with real writers and real deaths: what a sink ends up with is what the source has."""
+
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from kit.snapshots import Replica, replica_of
+from kit.wait import wait
+
+from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.snapshot import decode_snapshot
+
+INITIAL = "snapshot.mode=initial"
+SMALL = ("snapshot.range=1MiB", "snapshot.transaction=100ms", "raw_topic.max_frame=16KiB")
+SLOW = "snapshot.max_bytes_per_second=2MiB"
+
+
+def heads(fleet: Any) -> list[Any]:
+    return [decode_snapshot(each.body).head for each in fleet.frames() if each.header.kind is FrameKind.SNAPSHOT]
+
+
+def is_done(fleet: Any) -> bool:
+    """By the log of the running reader."""
+    return "snapshot_done" in fleet.log()
+
+
+def source_rows(fleet: Any) -> dict[Any, Any]:
+    rows = fleet.sql("SELECT id::text, note, version::text, long FROM orders")
+    return {(row[0].encode(),): tuple(v if v is None else v.encode() for v in row) for row in rows}
+
+
+class Writers:
+    """Inserts, updates, moves and deletes, until told to stop; then all that they did is committed."""
+
+    def __init__(self, dsn: str, rows: int, count: int = 2) -> None:
+        self._dsn, self._rows, self._enough = dsn, rows, threading.Event()
+        self.written = 0
+        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(count)]
+
+    def __enter__(self) -> "Writers":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._enough.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, number: int) -> None:
+        state = number * 7919 + 1
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            while not self._enough.is_set():
+                state = (state * 1103515245 + 12345) % 2**31
+                row = state % self._rows + 1
+                what = state // 7 % 10
+                if what < 6:
+                    connection.execute("UPDATE orders SET version = version + 1 WHERE id = %s", [row])
+                elif what < 7:
+                    connection.execute("UPDATE orders SET note = repeat('w', 300), long = long WHERE id = %s", [row])
+                elif what < 8:
+                    connection.execute("DELETE FROM orders WHERE id = %s", [row])
+                else:
+                    connection.execute("INSERT INTO orders (note) VALUES (%s)", [f"new {state}"])
+                self.written += 1
+
+
+@pytest.fixture
+def filled(fleet: Any) -> Any:
+    """About 6 MiB of rows, some with values out of line."""
+    fleet.sql("ALTER TABLE orders ADD version int NOT NULL DEFAULT 0, ADD long text")
+    fleet.sql("ALTER TABLE orders ALTER long SET STORAGE EXTERNAL")
+    fleet.sql(
+        "INSERT INTO orders (note, long) SELECT repeat('x', 200), CASE WHEN n % 50 = 0 THEN repeat(n::text, 1000) END"
+        " FROM generate_series(1, 20000) n"
+    )
+    return fleet
+
+
+def assert_equal_to_source(fleet: Any) -> Replica:
+    end = fleet.wal_end()
+    fleet.sql("INSERT INTO orders (note) VALUES ('sentinel')")
+    wait(lambda: fleet.status().produced_lsn > end, 60, "the sentinel is there")
+    replica = replica_of(fleet.valid_records())
+    assert replica.named("orders") == source_rows(fleet)
+    return replica
+
+
+def test_a_slot_that_was_there_before_is_no_hindrance(filled: Any) -> None:
+    """Asked for later, all of it is read beside the stream, while others write."""
+    process = filled.reader()
+    filled.stop(process)
+    with Writers(filled.dsn, 20000) as writers:
+        filled.reader(INITIAL, *SMALL)
+        wait(lambda: is_done(filled), 60, "the table is complete")
+        assert writers.written > 100
+    replica = assert_equal_to_source(filled)
+    assert all(head.has_window for head in heads(filled))
+    assert len({head.reading for head in heads(filled)}) > 2
+    assert replica.delivered >= 15000
+
+
+@pytest.mark.parametrize("after", [0, 10, 60, 200])
+def test_killed_before_the_stream_it_goes_on_beside_it(filled: Any, after: int) -> None:
+    with Writers(filled.dsn, 20000):
+        process = filled.reader(INITIAL, SLOW, *SMALL)
+        wait(lambda: filled.status().frames >= after, 30, "some frames are there")
+        process.kill()
+        process.wait()
+        filled.reader(INITIAL, *SMALL)
+        wait(lambda: is_done(filled), 60, "the table is complete")
+    assert_equal_to_source(filled)
+
+
+def test_killed_again_and_again_it_comes_to_an_end(filled: Any) -> None:
+    with Writers(filled.dsn, 20000):
+        for _ in range(3):
+            process = filled.reader(INITIAL, SLOW, *SMALL)
+            wait(lambda: filled.status().frames >= 40, 30, "it goes on")
+            process.kill()
+            process.wait()
+        filled.reader(INITIAL, *SMALL)
+        wait(lambda: is_done(filled), 60, "the table is complete")
+    assert_equal_to_source(filled)
+
+
+def test_the_exporting_connection_is_killed(filled: Any) -> None:
+    with Writers(filled.dsn, 20000):
+        filled.reader(INITIAL, SLOW, *SMALL)
+        wait(lambda: filled.status().frames >= 20, 30, "some frames are there")
+        filled.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name LIKE '%%snapshot' AND state = 'idle in transaction'"
+        )
+        wait(lambda: is_done(filled), 60, "the table is complete")
+    assert_equal_to_source(filled)
+    assert {head.has_window for head in heads(filled)} == {True, False}
+
+
+def test_a_table_that_is_rewritten_meanwhile_is_read_anew(filled: Any) -> None:
+    process = filled.reader()
+    filled.stop(process)
+    filled.reader(INITIAL, SLOW, *SMALL)
+    wait(lambda: len(heads(filled)) > 10, 30, "some rows are there")
+    filled.sql("DELETE FROM orders WHERE id % 3 = 0")
+    filled.sql("VACUUM FULL orders")
+    wait(lambda: is_done(filled), 60, "the table is complete")
+    assert_equal_to_source(filled)
+
+
+def test_a_transaction_that_is_open_meanwhile_is_in_the_end_there_too(filled: Any) -> None:
+    process = filled.reader()
+    filled.stop(process)
+    with psycopg.connect(filled.dsn) as connection:
+        connection.execute("UPDATE orders SET version = 77 WHERE id <= 100")
+        filled.reader(INITIAL, *SMALL)
+        wait(lambda: is_done(filled), 60, "the table is complete")
+        connection.commit()
+    assert_equal_to_source(filled)
+
+
+def test_the_stream_goes_on_beside_it(filled: Any) -> None:
+    """A change is there at once while rows are still being read."""
+    process = filled.reader()
+    filled.stop(process)
+    filled.reader(INITIAL, "snapshot.max_bytes_per_second=500KiB", *SMALL)
+    wait(lambda: heads(filled), 30, "some rows are there")
+    changes = filled.status().changes
+    filled.sql("INSERT INTO orders (note) VALUES ('quick')")
+    wait(lambda: filled.status().changes > changes, 5, "the change is there")
+    assert not is_done(filled)
