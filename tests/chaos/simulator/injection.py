@@ -87,6 +87,7 @@ def _server_restored(world: World, dice: random.Random) -> bool:
     timeline = old.timeline + 1 if dice.random() < 0.7 else old.timeline
     _replace_server(world, Server(old.system, timeline, here, old.database), min(old.slot.confirmed, here))
     world.server.go_on_from(old, kept)
+    world.oracle.forked_at = here
     return True
 
 

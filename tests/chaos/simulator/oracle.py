@@ -52,6 +52,8 @@ class Oracle:
         self.lanes = {name: LaneLedger(name, required) for name, required in lanes}
         self.expected: list[Committed] = []
         self.is_forked = False
+        self.forked_at = Lsn(0)
+        """What commits behind it in the history before is not in the new one."""
         self.is_unknowable = False
         """Another server, and nothing is left that could tell."""
         self.moved_floor = Lsn(0)

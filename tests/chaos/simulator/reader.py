@@ -29,6 +29,7 @@ from tidegate_reader.opening import Run
 from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher, epoch_over
 from tidegate_reader.raw_watch import RawWatch
+from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.source_watch import SourceWatch
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class ReaderProcess:
         checked = await opening.check(world.config, side)  # type: ignore[arg-type]
         await Pause()
         self._stream = Stream(world)
-        opened = await opening.begin(world.config, checked, side, self._stream)  # type: ignore[arg-type]
+        opened = await opening.begin(world.config, checked, side, self._stream, Exported(world.config))  # type: ignore[arg-type]
         intake = self._flow(opened, side, self._stream)
         await intake.run(self._stop)  # type: ignore[arg-type]
         assert self.feedback is not None

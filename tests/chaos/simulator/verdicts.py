@@ -7,6 +7,7 @@ memory that would prove it was itself lost: those cases are here, each with what
 from typing import TYPE_CHECKING
 
 from chaos.simulator.oracle import Violation
+from chaos.simulator.postgres import Committed
 
 from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.errors import TidegateError
@@ -47,6 +48,19 @@ def lineage_is_unknown(world: "World") -> None:
         world.oracle.is_unknowable = world.oracle.is_forked
     if world.slot_was_tampered and world.server.slot is not None:
         world.oracle.excused_below = world.server.slot.confirmed
+
+
+def look_what_is_left(world: "World") -> None:
+    """A reader starts. Where the raw topic has no transaction of the history before the new one lacks, says nothing
+    of where the new one has others, and that one is as long as what sinks have, nothing can be compared."""
+    fork, server = world.oracle.forked_at, world.server
+    valid = [record.header for record in world.topic.available() if record.is_valid]
+    covered = max((header.safe_lsn for header in valid), default=Lsn(0))
+    is_told = any(header.messages and header.last.commit_lsn >= fork for header in valid)
+    is_denied = any(isinstance(entry, Committed) and fork <= entry.commit_lsn < covered for entry in server.wal)
+    reached = max((position.commit_lsn for lane in world.lanes for position in lane.ledger.have), default=Lsn(0))
+    if world.oracle.is_forked and fork and not is_told and not is_denied and max(reached, covered) < server.wal_end:
+        world.oracle.is_unknowable = True
 
 
 def _is_forgotten(world: "World") -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
@@ -133,7 +133,7 @@ async def begin(
     said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options)
     await _say(config, said)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    history = _history(log, lineage, slot_start.lsn, options) if decided.mode is EpochMode.CONTINUE else None
+    history = _history(log, lineage, slot_start.lsn, options)
     return Run(stamp, said, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
 
 

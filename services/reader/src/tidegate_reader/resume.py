@@ -9,7 +9,7 @@ on it before, and the slot has moved all the same, it was not us: `low` is where
 | empty | slot existed, no `low` below where the server starts | re-feed, in the generation before (lineage) |
 | empty | a `low` below where the server starts | LOST |
 | of another generation | | LOST |
-| ahead of the server's WAL | | LOST: the server's history is another one |
+| ahead of the server's WAL, or acks are | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
 | does not | no `low` below where the server starts | re-feed: the server has it all |
 | does not | a `low` below where the server starts | LOST: nobody has what lies between |
@@ -120,6 +120,9 @@ def plan(
     overrun = _overrun(slot, acks, required, lineage)
     kept_from = lineage.kept_from if lineage and overrun else slot.lsn
     behind = overrun + [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
+    reached = max([*(ack.safe_lsn for ack in acks.values()), tail.safe_lsn if tail else Lsn(0)])
+    if reached > slot.wal_end:
+        raise _ahead(reached, slot.wal_end)
     if tail is None:
         if behind:
             raise _lost(behind, slot.lsn)
@@ -127,8 +130,6 @@ def plan(
         # Where nobody remembers the numbers: a topic has never had more epochs than records.
         number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
         return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
-    if tail.safe_lsn > slot.wal_end:
-        raise _ahead(tail.safe_lsn, slot.wal_end)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)
     if slot.lsn <= tail.safe_lsn:
@@ -182,9 +183,9 @@ def _covers(log: RawLog, topic_id: str, ack: Ack | None, kept_from: Lsn) -> bool
     return is_valid and log.first.first <= (ack.position if ack else before(kept_from))
 
 
-def _ahead(tail: Lsn, wal_end: Lsn) -> StreamError:
+def _ahead(reached: Lsn, wal_end: Lsn) -> StreamError:
     return StreamError(
-        f"the raw topic reaches to {format_lsn(tail)}, the server's WAL only to {format_lsn(wal_end)}",
+        f"raw topic and sinks reach to {format_lsn(reached)}, the server's WAL only to {format_lsn(wal_end)}",
         code="SOURCE_WENT_BACK",
         remedy="The server was restored from a backup or lost its newest WAL. What the sinks have beyond that point "
         f"does not exist there. Decide which history is right; for the server's, {_BEGIN_ANEW}",
