@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,27 +18,20 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import redis as redis_client
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from kit.postgres_versions import chosen_versions
+from kit.raw_topic import Record, messages_of, read_topic, valid
 from kit.wait import wait
 
 from tidegate.checkpoint.redis_store import write_ack
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.frame import Frame, FrameKind, body_messages, decode_frame
+from tidegate.contracts.frame import Frame
 from tidegate.contracts.names import raw_topic, reader_status_key
 from tidegate.contracts.status import ReaderStatus, State
 from tidegate.lsn import Lsn, parse_lsn
-from tidegate.pgoutput.decode import decode_message
-from tidegate.pgoutput.messages import Begin, Message
+from tidegate.pgoutput.messages import Message
 from tidegate.stack.server import free_port
 
 SINK = "topics"
-
-
-@dataclass(frozen=True)
-class Record:
-    offset: int
-    frame: Frame
 
 
 @dataclass
@@ -54,6 +47,7 @@ class Fleet:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    program: Sequence[str] = ("-m", "tidegate_reader.main")
     major: int = 18
     server: Any = None
 
@@ -74,7 +68,7 @@ class Fleet:
     def start(self, *overrides: str) -> subprocess.Popen[bytes]:
         """Does not wait for anything."""
         log = self.folder / f"reader-{len(self.logs)}.log"
-        command = [sys.executable, "-m", "tidegate_reader.main", "--config", str(self.config())]
+        command = [sys.executable, *self.program, "--config", str(self.config())]
         for override in overrides:
             command += ["--set", override]
         with log.open("wb") as stderr:
@@ -137,7 +131,7 @@ class Fleet:
         return f"tidegate_{self.name}"
 
     def records(self) -> list[Record]:
-        return asyncio.run(_read_topic(self.bootstrap, self.topic))
+        return asyncio.run(read_topic(self.bootstrap, self.topic))
 
     def valid_records(self) -> list[Record]:
         return valid(self.records())
@@ -165,64 +159,6 @@ class Fleet:
 
     def ack_everything(self) -> None:
         self.ack(valid(self.records())[-1])
-
-
-async def _read_topic(bootstrap: str, topic: str) -> list[Record]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-    partition = TopicPartition(topic, 0)
-    await consumer.start()
-    try:
-        consumer.assign([partition])
-        at = (await consumer.beginning_offsets([partition]))[partition]
-        end = (await consumer.end_offsets([partition]))[partition]
-        consumer.seek(partition, at)
-        records: list[Record] = []
-        while at < end:
-            batch = (await consumer.getmany(partition, timeout_ms=1000)).get(partition, ())
-            records += [Record(each.offset, decode_frame(each.value)) for each in batch]
-            at = records[-1].offset + 1 if records else at
-        return records
-    finally:
-        await consumer.stop()
-
-
-def valid(records: list[Record]) -> list[Record]:
-    """By the words of the format: an epoch frame counts if its number is the highest yet, and voids the older epochs;
-    within an epoch a seq counts if it is the next one, and the first that is not voids what follows."""
-    number, nonce, seq = 0, b"", 0
-    has_hole = False
-    kept = []
-    for record in records:
-        header = record.frame.header
-        if header.kind is FrameKind.EPOCH and header.epoch > number:
-            number, nonce, seq, has_hole = header.epoch, header.epoch_nonce, 0, False
-            kept.append(record)
-        elif (header.epoch, header.epoch_nonce) == (number, nonce):
-            has_hole = has_hole or header.seq != seq + 1
-            if not has_hole:
-                seq += 1
-                kept.append(record)
-    return kept
-
-
-def messages_of(frames: list[Frame]) -> list[Message]:
-    """Of all `wal` frames, parts re-joined; a group that an epoch cut off was never said."""
-    messages: list[Message] = []
-    group: list[bytes] = []
-    for frame in frames:
-        header = frame.header
-        if header.kind is not FrameKind.WAL:
-            group = []
-            continue
-        group = [*group, frame.body] if header.part > 1 else [frame.body]
-        if header.part == header.parts:
-            whole = Frame(header, frame.schema, b"".join(group))
-            messages += [decode_message(message) for _, message in body_messages(whole)]
-    return messages
-
-
-def transactions(messages: list[Message]) -> int:
-    return sum(isinstance(each, Begin) for each in messages)
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from kit.proxy import Proxy
+from kit.reader_trials import acking, add, caught_up, rows, writing
 from kit.wait import wait
 
 from tidegate.errors import ExitCode
@@ -161,58 +161,3 @@ def test_trial(name: str, seed: int, fleet: Any, postgres: Any) -> None:
     fleet.server = postgres
     TRIALS[name](fleet, random.Random(f"{name} {seed}"))
     caught_up(fleet)
-
-
-def caught_up(fleet: Any) -> None:
-    written = [row[0] for row in fleet.sql("SELECT id FROM orders ORDER BY id")]
-    wait(lambda: len(rows(fleet)) >= len(written), 60, "every row is in the raw topic")
-    assert rows(fleet) == written
-
-
-def add(fleet: Any, count: int) -> None:
-    for _ in range(count):
-        fleet.sql("INSERT INTO orders (note) VALUES ('row')")
-
-
-def rows(fleet: Any) -> list[int]:
-    return [int(each.new[0]) for each in fleet.messages() if isinstance(each, Insert)]
-
-
-@contextmanager
-def writing(fleet: Any) -> Iterator[None]:
-    """One writer, small transactions, until the end of the trial; sinks ack. The slot exists by then."""
-    if not fleet.processes:
-        fleet.stop(fleet.reader())
-    enough = threading.Event()
-
-    def write() -> None:
-        with psycopg.connect(fleet.dsn, autocommit=True) as connection:
-            while not enough.wait(0.005):
-                connection.execute("INSERT INTO orders (note) SELECT 'row' FROM generate_series(1, 3)")
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        with acking(fleet):
-            yield
-    finally:
-        enough.set()
-        thread.join()
-
-
-@contextmanager
-def acking(fleet: Any) -> Iterator[None]:
-    enough = threading.Event()
-
-    def ack() -> None:
-        while not enough.wait(0.3):
-            if fleet.records():
-                fleet.ack_everything()
-
-    thread = threading.Thread(target=ack)
-    thread.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        thread.join()
