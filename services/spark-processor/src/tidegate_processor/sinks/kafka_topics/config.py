@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tidegate.config.base import Size, size
 from tidegate.config.kafka import Compression
@@ -43,9 +43,25 @@ class KafkaTopicsOptions(EventOptions):
         DeliveryGuarantee.EXACTLY_ONCE,
         description="`exactly_once` by Kafka transactions; `at_least_once` for brokers that have none.",
     )
+    transaction_topic: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{3,249}$",
+        description="Topic for a BEGIN and a COMMIT of every transaction with rows, with counts. Default: none.",
+    )
     headers: bool = Field(
         False, description="Operation, schema, table and position of an event as headers too. Costs speed."
     )
     tombstones: bool = Field(
         False, description="A record without a value behind each delete, so that compaction forgets the key."
     )
+
+    @field_validator("transaction_topic")
+    @classmethod
+    def _commits_are_seen_with_their_changes(cls, topic: str | None, info: ValidationInfo) -> str | None:
+        if topic is not None and info.data.get("delivery") is not DeliveryGuarantee.EXACTLY_ONCE:
+            raise refuse(
+                code="TRANSACTION_TOPIC_UNSURE",
+                reason="without Kafka transactions a COMMIT may be seen before the changes it is about",
+                remedy="Set delivery: exactly_once, or remove transaction_topic.",
+            )
+        return topic

@@ -19,6 +19,7 @@ from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
 from tidegate_processor.sinks.kafka_topics.encode import encoder, messages
+from tidegate_processor.sinks.kafka_topics.markers import TransactionMarkers
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterTopic
 from tidegate_processor.sinks.shared.lane_producer import LaneProducer, Message
 from tidegate_processor.sinks.shared.plain import PlainProducer
@@ -45,6 +46,8 @@ class KafkaTopicsSink:
         self._producer: LaneProducer = producer(
             config, sink.name, compression=options.compression, batch_bytes=options.batch_bytes
         )
+        topic = options.transaction_topic
+        self._markers = None if topic is None else TransactionMarkers(config.pipeline, topic, self._topics)
         self._touched: dict[str, int] = {}
 
     def ping(self) -> None:
@@ -63,6 +66,9 @@ class KafkaTopicsSink:
             taken = self._write_events(events, terms[events.topic], rejected)
             count += len(taken)
             written += taken.value_bytes
+        if self._markers is not None:
+            markers, size = self._markers.send(frame, after, self._producer)
+            count, written = count + markers, written + size
         return Receipt(count, written, tuple(rejected), encoded.newest_commit_time, sum(self._touched.values()))
 
     def _write_events(

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
+from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -21,3 +21,11 @@ def test_the_defaults_are_the_documented_ones() -> None:
 def test_a_template_that_makes_no_topic_names_is_refused(template: str) -> None:
     with pytest.raises(ValidationError):
         KafkaTopicsOptions(topic=template)
+
+
+def test_transactions_are_marked_only_where_they_are_seen_whole() -> None:
+    topic = KafkaTopicsOptions(transaction_topic="shop.transactions").transaction_topic
+    with pytest.raises(ValidationError, match="TRANSACTION_TOPIC_UNSURE"):
+        KafkaTopicsOptions(transaction_topic="shop.transactions", delivery=DeliveryGuarantee.AT_LEAST_ONCE)
+
+    assert topic == "shop.transactions"

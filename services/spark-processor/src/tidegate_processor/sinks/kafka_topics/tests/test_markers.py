@@ -1,0 +1,45 @@
+"""BEGIN and COMMIT events on real brokers: in a topic of their own, once, and visible only with what they are about."""
+
+import json
+
+from kit.frames import RawLog, row
+from kit.topics import inbox
+
+TOPIC = "transactions"
+
+
+def test_each_transaction_is_begun_and_committed_once(config, start) -> None:
+    log, topic = RawLog(), f"{config.pipeline}.{TOPIC}"
+    log.epoch()
+    log.transaction(row(1), row(2))
+    log.split_transaction([row(3)], [row(4)])
+    first = start(transaction_topic=topic)
+    first.feed(enumerate(log.frames[:3]))
+    first.commit()
+    first.close()
+    again = start(2, transaction_topic=topic)
+    again.feed(enumerate(log.frames))
+    again.commit()
+
+    with inbox(config.kafka.bootstrap, topic) as box:
+        box.until(lambda found: len(found) >= 4, 60, "four markers")
+        said = [json.loads(message.value()) for message in box.messages]
+
+    assert [(each["operation"], each.get("changes")) for each in said] == [
+        ("BEGIN", None),
+        ("COMMIT", 2),
+        ("BEGIN", None),
+        ("COMMIT", 2),
+    ]
+    assert [each["position"]["ordinal"] for each in said] == [0, 2, 0, 2]
+
+
+def test_nobody_is_told_unless_asked(config, start) -> None:
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1))
+    delivery = start()
+    delivery.feed(enumerate(log.frames))
+    delivery.commit()
+
+    assert delivery.counters.events == 1
