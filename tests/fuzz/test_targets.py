@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from fuzz import bounds
-from fuzz.targets import TARGETS, message, seeds
+from fuzz.targets import TARGETS, decode_by_kernels, message, seeds
+from tidegate.contracts.frame import BODY_ENTRY
 from tidegate.errors import DecodeError
-from tidegate.pgoutput import decode_envelope, decode_message
+from tidegate.lsn import Lsn
+from tidegate.pgoutput import decode_envelope, decode_message, encode_message
+from tidegate.pgoutput.messages import Begin, Insert, LogicalMessage, Origin, Truncate
 
 FOUND = Path(__file__).parent / "found"
 
@@ -55,6 +58,40 @@ def test_the_worst_of_64_kib_is_decoded_within_the_bounds(data: bytes) -> None:
     assert min(bounds.seconds(decode, data) for _ in range(3)) < bounds.MOST_SECONDS
     assert bounds.peak_bytes(decode, data) < bounds.MOST_TIMES * len(data) + bounds.FIXED_BYTES
     message(b"\0" + data)
+
+
+def _body(*messages: bytes) -> bytes:
+    return b"".join(BODY_ENTRY.pack(len(message), 1) + message for message in (_BEGIN, *messages))
+
+
+_BEGIN = encode_message(Begin(Lsn(9), 5, 7))
+_LONG = 64_000
+HOSTILE_BODIES = [
+    *(_body(encode_message(Insert(6, (mark * _LONG,)))) for mark in (b"{", b'"', b"\x01", b"\\", b"\xff")),
+    _body(*[encode_message(Insert(6, (b"",)))] * 3_000),
+    _body(*[_BEGIN] * 1_900),
+    _body(encode_message(Truncate((5, 6) * 1_000, 0))),
+    _body(*[encode_message(Origin(Lsn(1), ""))] * 2_500),
+    _body(encode_message(LogicalMessage(1, Lsn(1), "é" * 30_000, b""))),
+    _body(encode_message(Insert(5, (None,) * 6 + (b"{" + b"1," * 31_000 + b"1}",) + (None,) * 7))),
+    _body(*[b"?"] * 4_900),
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE_BODIES, ids=range(len(HOSTILE_BODIES)))
+def test_the_worst_body_of_64_kib_is_done_by_kernels_within_the_bounds(data: bytes) -> None:
+    decode_by_kernels(data)
+    assert min(bounds.seconds(decode_by_kernels, data) for _ in range(3)) < bounds.MOST_SECONDS
+
+
+@pytest.mark.parametrize("mark", [b"{", b'"', b"\x01", b"\\", b"t"])
+def test_kernels_touch_no_more_than_ten_times_a_body(mark: bytes) -> None:
+    """Resident pages: a buffer for the worst case is reserved, and written only as far as it is needed."""
+    nothing, key, text = (None,), (b"1",), (mark * 8_000_000,)
+    data = _body(encode_message(Insert(5, 2 * nothing + key + 2 * nothing + text + 8 * nothing)))
+    decode_by_kernels(data[: 64 * 1024])
+
+    assert bounds.peak_resident_bytes(decode_by_kernels, data) < bounds.MOST_TIMES * len(data) + bounds.FIXED_BYTES
 
 
 def test_an_envelope_is_not_copied_more_than_once() -> None:

@@ -14,6 +14,7 @@ from tidegate.errors import DecodeError
 from tidegate.events import event_id
 from tidegate.lsn import Lsn
 from tidegate.pgoutput import decode_message
+from tidegate.pgoutput.changes import placed_changes
 from tidegate.pgoutput.messages import (
     UNCHANGED,
     Begin,
@@ -142,3 +143,36 @@ def test_a_value_of_binary_form_refuses_its_row_alone() -> None:
 def test_a_frame_that_describes_nothing_has_no_rows() -> None:
     """As an empty transaction of an old server."""
     assert DECODER.decode(frame_of([], [Begin(Lsn(9), 5, 7), Commit(Lsn(9), Lsn(9), 5)])) == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(frames())
+def test_messages_are_rows_of_their_own(frame: Frame) -> None:
+    try:
+        placed = [each for each in placed_changes(frame) if isinstance(each.message, LogicalMessage)]
+        found = DECODER.messages(frame).to_pylist()
+    except DecodeError:
+        return
+
+    expected = [each for each in placed if (each.transaction.commit_lsn, each.ordinal) > BEGINNING]
+    assert [(each.message.prefix, each.message.content) for each in expected] == [
+        (row["prefix"], row["content"]) for row in found
+    ]
+    for each, row in zip(expected, found, strict=True):
+        begin = each.transaction
+        place = {"commit_lsn": begin.commit_lsn, "ordinal": each.ordinal, "xid": begin.xid}
+        assert place.items() <= row.items()
+        identity = event_id(system_id=SYSTEM_ID, commit_time=begin.commit_time, **place)
+        assert (row["id"], row["lsn"]) == (UUID(identity).bytes, each.message.lsn)
+
+
+def test_a_relation_of_1600_columns() -> None:
+    columns = tuple(Column(at % 7 == 0, f"c{at}", 25, -1) for at in range(1600))
+    relation = Relation(5, "public", "wide", ReplicaIdentity.FULL, columns)
+    new = tuple((b"%d" % at, None)[at % 3 == 0] for at in range(1600))
+    old = tuple((None, b"%d" % at)[at % 2] for at in range(1600))
+    frame = frame_of([relation], [Begin(Lsn(9), 5, 7), Update(5, OldKind.FULL, old, new), Insert(5, new)])
+
+    (rows,) = decoded(frame).values()
+
+    assert [(row["new"], row["old"]) for row in rows] == [(new, old), (new, None)]

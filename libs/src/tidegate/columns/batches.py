@@ -30,6 +30,7 @@ from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.identity import HASH_WORDS
 from tidegate.columns.kernels import arrange
 from tidegate.columns.layout import Refusal
+from tidegate.columns.message_rows import message_rows
 from tidegate.columns.plans import PLANS_KEPT, Plans, Shape
 from tidegate.columns.record_batches import DATA, BatchLayout
 from tidegate.columns.refusals import RejectedChange, decode_error, record_error, rejected
@@ -137,6 +138,13 @@ class FrameDecoder:
             if len(order) and means(shape.relation):
                 batch = self._batch(changes, order, shape)
                 yield batch, order[: len(batch)]
+
+    def messages(self, frame: Frame, after: Position = BEGINNING) -> pa.RecordBatch:
+        """The transactional logical messages of a `wal` frame, as `message_rows` has them."""
+        section = self._plans.section(frame)
+        nothing = np.full((len(section.ids), layout.OPERATIONS), layout.NONE, np.int64)
+        changes = scan_frame(frame, after, section, nothing, messages=True)
+        return message_rows(changes, int(self._system_id))
 
     def _batches(self, changes: Changes, order: np.ndarray, ends: list[int]) -> Iterator[ChangeBatch]:
         at = 0
