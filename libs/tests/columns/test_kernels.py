@@ -18,9 +18,11 @@ from tidegate.columns import (
     cast_hstore,
     cast_kernels,
     compiled,
+    copy_rows,
     events,
     gather,
     kernels,
+    key_sets,
     record_batches,
     warm,
 )
@@ -56,6 +58,10 @@ KERNELS: list[Any] = [
     cast_kernels.cast_columns,
     cast_arrays.split_arrays,
     cast_hstore.split_hstore,
+    copy_rows.rewrite,
+    key_sets.note,
+    key_sets.find,
+    key_sets.settle,
 ]
 
 

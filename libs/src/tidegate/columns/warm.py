@@ -8,10 +8,12 @@ import pyarrow as pa
 from tidegate.columns.batches import FrameDecoder
 from tidegate.columns.cast_nested import cast_text
 from tidegate.columns.casts import EXTENSIONS, cast_of
+from tidegate.columns.copy_rows import insert_entries
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
 from tidegate.columns.rewrites import FrameRewriter
 from tidegate.columns.typed import Caster
+from tidegate.columns.windows import Window
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameHeader, FrameKind, SchemaEntry, SchemaRole
 from tidegate.contracts.generation import Generation
 from tidegate.lsn import ZERO, Lsn
@@ -21,6 +23,7 @@ from tidegate.pgoutput.rewrite import Writer, Written
 from tidegate.position import BEGINNING
 
 _INT4, _INT4_ARRAY = 23, 1007
+_RELATION = 1
 
 
 def warm() -> None:
@@ -31,6 +34,11 @@ def warm() -> None:
     for batch in FrameDecoder(source).decode(frame):
         Caster().cast(batch)
     FrameRewriter(_masked, lambda *_: True).rewrite(frame)
+    window = Window(_RELATION, BEGINNING)
+    window.note(frame)
+    window.judge(frame, b"1\n")
+    window.make_room(1 << 20)
+    insert_entries(b"1\n", 1, _RELATION, ZERO)
     for cast in (cast_of(_INT4_ARRAY, -1, {}), EXTENSIONS["hstore"]):
         cast_text(pa.array([b"{1}"], pa.large_binary()), cast)
 
@@ -40,8 +48,8 @@ def _masked(relation: Relation, *_: object) -> list[Written]:
 
 
 def _frame() -> Frame:
-    relation = Relation(1, "", "", ReplicaIdentity.DEFAULT, (Column(1, "id", _INT4, -1),))
-    messages = [encode_message(message) for message in (Begin(Lsn(1), 0, 1), Insert(1, (b"1",)))]
+    relation = Relation(_RELATION, "", "", ReplicaIdentity.DEFAULT, (Column(1, "id", _INT4, -1),))
+    messages = [encode_message(message) for message in (Begin(Lsn(1), 0, 1), Insert(_RELATION, (b"1",)))]
     body = b"".join(BODY_ENTRY.pack(len(message), 0) + message for message in messages)
     header = FrameHeader(
         kind=FrameKind.WAL,
