@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "8"))
 ROWS_A_SECOND = 50
 START_SECONDS = 240
+LAST_SECONDS = 60
 
 
 @pytest.fixture
@@ -56,9 +57,9 @@ class Ticks:
         self._dsn = dsn
         self._ended = threading.Event()
         settings = {"bootstrap.servers": place.bootstrap, "group.id": "ticks", "isolation.level": "read_committed"}
-        self._consumer = Consumer(settings | {"enable.auto.commit": False, "allow.auto.create.topics": True})
+        self._consumer = Consumer(settings | {"enable.auto.commit": False})
         self._consumer.assign([TopicPartition(f"{place.config.pipeline}.public.ticks", 0, 0)])
-        self._threads = [threading.Thread(target=each) for each in (self._write, self._read)]
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._write, self._read)]
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -69,7 +70,7 @@ class Ticks:
         finally:
             self._ended.set()
             for thread in self._threads:
-                thread.join()
+                thread.join(LAST_SECONDS)
             self._consumer.close()
 
     def taken(self) -> list[float]:
@@ -84,7 +85,11 @@ class Ticks:
                 connection.execute("INSERT INTO ticks VALUES (%s, %s)", [self.written, time.time()])
 
     def _read(self) -> None:
-        while not self._ended.is_set() or len(self.arrived) < self.written:
+        """To the end, and then for as long as what was written has to arrive."""
+        until = float("inf")
+        while time.monotonic() < until and not (self._ended.is_set() and len(self.arrived) >= self.written):
+            if self._ended.is_set():
+                until = min(until, time.monotonic() + LAST_SECONDS / 2)
             for message in self._consumer.consume(100, 0.05):
                 if message.error() is None:
                     row = json.loads(message.value() or b"{}")["payload"]["row"]

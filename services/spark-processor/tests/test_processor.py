@@ -235,6 +235,7 @@ def test_a_letter_is_delivered_once_when_its_cause_is_mended(fleet: Fleet) -> No
         ids = tuple(letter.id for letter in letters(fleet, dead, 2))
         limit_records(fleet.bootstrap, orders, 2_000_000)
         looked = asked(fleet, Asked.REPLAY, ids=ids, is_dry_run=True)
+        tried = [asked(fleet, what).result for what in (Asked.PING, Asked.TRIAL)]
         requests = [
             LaneRequest(uuid.uuid4().hex, Asked.REPLAY, "a test", unix_microseconds(), ids=ids) for _ in range(2)
         ]
@@ -243,6 +244,7 @@ def test_a_letter_is_delivered_once_when_its_cause_is_mended(fleet: Fleet) -> No
         fleet.rows(3)
 
         assert received(fleet, box, 3) == [2, 1, 3]
+        assert tried == [Result.DONE, Result.DONE]
         assert looked.letters() == {Fate.DELIVERABLE: ids[:1], Fate.NEWER: ids[1:]}
         assert first.letters() == {Fate.DELIVERED: ids[:1], Fate.NEWER: ids[1:]}
         assert second.letters() == {Fate.RESOLVED: ids[:1], Fate.NEWER: ids[1:]}

@@ -47,3 +47,9 @@ def test_a_lost_lane_delivers_no_letters() -> None:
 @pytest.mark.parametrize("state", [state for state in LaneState if state not in BUSY])
 def test_a_sink_may_be_pinged_whatever_its_lane_does(state: LaneState) -> None:
     assert step(state, Asked.PING) is Step.LOOK
+
+
+def test_a_trial_is_made_while_the_lane_stands() -> None:
+    assert step(LaneState.RUNNING, Asked.TRIAL) is Step.DRAIN
+    assert {step(state, Asked.TRIAL) for state in (LaneState.WAITING, LaneState.PAUSED)} == {Step.DELIVER}
+    assert step(LaneState.LOST, Asked.TRIAL) is Step.REFUSE

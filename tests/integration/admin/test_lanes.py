@@ -150,11 +150,13 @@ def test_a_pipeline_pauses_by_a_request_to_each_lane(place: AdminPlace, desk: De
     assert (done.returncode, json.loads(done.stdout)["items"][0]["result"]) == (0, "done"), done.stderr
 
 
-def test_a_sink_is_pinged_by_its_lane(place: AdminPlace, desk: Desk) -> None:
+def test_a_sink_is_pinged_and_tried_by_its_lane(place: AdminPlace, desk: Desk) -> None:
     with answering(place, desk) as pinged:
         done = place.command("lane", "ping", "events", "--json")
+    with answering(place, desk) as tried:
+        assert place.command("lane", "trial", "events").returncode == 0
     kinds = place.client(Scope.READ).get("/api/v1/sinks").json()["items"]
     unknown = place.client(Scope.OPERATE).post(f"{place.base}/sinks/none/ping")
-    assert ([each.asked for each in pinged], done.returncode) == ([Asked.PING], 0), done.stderr
+    assert ([each.asked for each in pinged + tried], done.returncode) == ([Asked.PING, Asked.TRIAL], 0), done.stderr
     assert "topic" in {each["type"]: each["options"]["properties"] for each in kinds}["kafka_topics"]
     assert (unknown.status_code, unknown.json()["code"]) == (404, "LANE_UNKNOWN")

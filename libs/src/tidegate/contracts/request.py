@@ -25,6 +25,8 @@ class Asked(StrEnum):
     from the beginning of what there is; with a new incarnation. The ack stays where it is."""
     PING = "ping"
     """Ask the sink whether it answers."""
+    TRIAL = "trial"
+    """Write the newest rows of the raw topic once more, and drop them uncommitted: whether the sink takes them."""
     REPLAY = "replay"
     """Deliver dead letters `ids` again, unless something newer of the same key has been delivered. They are this lane's
     own, or those of `of_lane`, and stand in their topic at or behind the offset `letters_from`."""

@@ -20,6 +20,7 @@ from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.replayer import Replayer
 from tidegate_processor.rewind import Terms, set_back
 from tidegate_processor.sinks.registry import make_sink
+from tidegate_processor.trial import try_out
 
 Fates = dict[str, Fate]
 
@@ -44,7 +45,10 @@ class Errands:
             self._looked_for = request
             self._start(self._ping if request.asked is Asked.PING else self._replayer_of(request).look)
 
-    def replay(self, request: LaneRequest, incarnation: int) -> None:
+    def deliver(self, request: LaneRequest, incarnation: int) -> None:
+        if request.asked is Asked.TRIAL:
+            self._start(self._try)
+            return
         replayer = self._replayer_of(request)
         self._start(replayer.look if request.is_dry_run else lambda: replayer.deliver(incarnation))
 
@@ -97,6 +101,11 @@ class Errands:
 
     def _ping(self) -> Fates:
         make_sink(self._config, self._config.sink(self._sink)).ping()
+        return {}
+
+    def _try(self) -> Fates:
+        with KafkaRawLog(self._config) as log:
+            try_out(make_sink(self._config, self._config.sink(self._sink)), log)
         return {}
 
     def _set_back(self, terms: Terms) -> Fates:

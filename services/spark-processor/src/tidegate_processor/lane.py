@@ -139,7 +139,7 @@ class Lane:
                 self._errands.look(request)
                 self._look_at_look(request)
             case Step.DELIVER:
-                self._errands.replay(request, self._heart.begin())
+                self._errands.deliver(request, self._heart.begin())
                 self._begin_errand(request, LaneState.REPLAYING)
             case Step.REFUSE:
                 self._desk.refuse(request, not_served(request, self.state))

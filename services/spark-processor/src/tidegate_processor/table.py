@@ -9,7 +9,7 @@
 | draining, rewinding, replaying, stopped | the request waits, for the lane itself or for the next process      |
 
 A lane goes on while it is looked what a replay would do, and is drained only if there is something to deliver. A ping
-changes nothing in any state.
+changes nothing in any state. A trial goes as a replay does, without a look.
 A lane that is refused a rewind goes back to where it came from. Nothing is taken away before it is done, so a request
 that a crash cuts off is done again from its beginning, before the lane starts.
 """
@@ -40,7 +40,7 @@ class Step(StrEnum):
     LOOK = "look"
     """What would be delivered, beside the lane; then drain it, or answer. A ping is such a look too."""
     DELIVER = "deliver"
-    """Dead letters."""
+    """Dead letters, or a trial that is not committed."""
     DRAIN = "drain"
     """First; then the request is looked at again, in the state that has come of it."""
     REFUSE = "refuse"
@@ -60,6 +60,9 @@ _STEPS: Mapping[tuple[LaneState, Asked], Step] = {
     (LaneState.WAITING, Asked.REPLAY): Step.DELIVER,
     (LaneState.RUNNING, Asked.REPLAY): Step.LOOK,
     (LaneState.PAUSED, Asked.REPLAY): Step.DELIVER,
+    (LaneState.WAITING, Asked.TRIAL): Step.DELIVER,
+    (LaneState.RUNNING, Asked.TRIAL): Step.DRAIN,
+    (LaneState.PAUSED, Asked.TRIAL): Step.DELIVER,
     (LaneState.LOST, Asked.PAUSE): Step.REFUSE,
     (LaneState.LOST, Asked.RESUME): Step.START,
     (LaneState.LOST, Asked.REWIND): Step.SET_BACK,

@@ -41,11 +41,13 @@ def resume(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = 
 @app.command()
 def ping(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = False) -> None:
     """Have a lane ask its sink whether it answers, with the lane's own configuration and rights."""
-    asked = asking(context)
-    made = asked.client.post(f"{asked.path}/sinks/{name}/ping")
-    answer = _answer(asked, name, "ping", made["id"], time.monotonic() + wait)
-    _check(name, answer)
-    show(answer, as_json=json, names=("id", "result"))
+    _ask(asking(context), name, "ping", None, wait, as_json=json, of="sinks")
+
+
+@app.command()
+def trial(context: typer.Context, name: Name, wait: Seconds = 120, json: Json = False) -> None:
+    """Have a lane write the newest rows to its sink once more and drop them uncommitted: whether it takes them."""
+    _ask(asking(context), name, "trial", None, wait, as_json=json, of="sinks")
 
 
 @app.command()
@@ -86,9 +88,11 @@ def ask_all(asked: Context, what: str, seconds: float, *, as_json: bool) -> None
         _check(answer["lane"], answer)
 
 
-def _ask(asked: Context, name: str, what: str, body: object, seconds: float, *, as_json: bool) -> None:
+def _ask(
+    asked: Context, name: str, what: str, body: object, seconds: float, *, as_json: bool, of: str = "lanes"
+) -> None:
     deadline = time.monotonic() + seconds
-    made = asked.client.post(f"{asked.path}/lanes/{name}/{what}", body)
+    made = asked.client.post(f"{asked.path}/{of}/{name}/{what}", body)
     answer = _answer(asked, name, what, made["id"], deadline)
     _check(name, answer)
     show(answer, as_json=as_json, names=("id", "result"))
