@@ -135,6 +135,27 @@ def test_masks_are_taken_over_while_the_lane_runs_and_a_broken_file_changes_noth
     assert [json.loads(message.value())["payload"]["row"]["amount"] for message in messages] == ["1", "0", "0"]
 
 
+def test_a_lane_stands_where_a_transform_does_not_fit_a_table_and_goes_on_when_the_file_is_mended(
+    masked: Masked,
+) -> None:
+    wait(lambda: slot_exists(masked), 60, "the reader has made its slot")
+    mended = masked.file.read_text()
+    values = yaml.safe_load(mended)
+    values["sinks"][0]["transforms"].insert(0, {"type": "drop_columns", "options": {"columns": ["mail"]}})
+    with inbox(masked.bootstrap, f"{masked.pipeline}.public.people") as box:
+        masked.source.execute("INSERT INTO people VALUES ('a', 1, '', 'open', 1)")
+        box.until(lambda found: len(found) >= 1, START_SECONDS, "the first event")
+        masked.file.write_text(yaml.safe_dump(values))
+        wait(lambda: "lane_reconfigured" in masked.processor.log(), 60, "the changed file is seen")
+        masked.source.execute("INSERT INTO people VALUES ('b', 2, '', 'open', 2)")
+        wait(lambda: "TRANSFORM_KEY_DROPPED" in masked.processor.log(), START_SECONDS, "the lane says why it stands")
+        assert len(box.until(bool, 1, "the first event")) == 1
+        masked.file.write_text(mended)
+        messages = box.until(lambda found: len(found) >= 2, START_SECONDS, "the second event")
+
+    assert [json.loads(message.value())["payload"]["row"]["amount"] for message in messages] == ["1", "2"]
+
+
 def slot_exists(masked: Masked) -> bool:
     found = masked.source.execute(
         "SELECT confirmed_flush_lsn IS NOT NULL FROM pg_replication_slots WHERE slot_name = %s",

@@ -57,6 +57,7 @@ numeric, `0` and `-0` one float. A salt that is drawn anew makes all masks new."
 Changes that the sink gets, by table and operation, and with `where` by the row. Other tables than it means are not
 touched. `where` sees the columns as the source has them, whatever stands before it: before any mask or new name.
 
+- **SNAPSHOT is an operation of its own**: `operations: [INSERT]` leaves out the rows of a snapshot.
 - **The row** is the new one, of a delete the old one. A truncate has none: it goes by table and operation alone.
 - **What was not sent is not judged**: an unchanged TOAST value, and of an old row what is not of the replica identity.
   A change passes unless the rest of the condition rules it out: a delete that passes too often does no harm, one

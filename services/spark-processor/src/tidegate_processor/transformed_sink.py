@@ -15,13 +15,14 @@ from tidegate.config.transforms import FilterAction, FilterOptions, Transform, o
 from tidegate.config.values import ToastPolicy
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.frame import Frame
+from tidegate.events import Operation
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.toast import PreviousValues
 from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
-    from tidegate.columns.rewrites import FrameRewriter
+    from tidegate.columns.rewrites import FrameRewriter, Takes
     from tidegate.columns.row_filters import RowFilter
     from tidegate.contracts.dead_letter import DeadLetter
 
@@ -70,17 +71,21 @@ class TransformedSink:
         if self._frames is None:
             from tidegate.columns.rewrites import FrameRewriter
 
-            filters = _row_filters(self._transforms)
+            filters = _row_filters(self._transforms, self._takes)
             self._frames = FrameRewriter(self._plan, self._takes, filters, requires_full=self._requires_full)
         return self._frames
 
 
-def _row_filters(transforms: Iterable[Transform]) -> "list[RowFilter]":
+def _row_filters(transforms: Iterable[Transform], takes: "Takes") -> "list[RowFilter]":
+    """Those with a condition; of a table that the sink takes nothing of, it need not fit."""
     from tidegate.columns.row_filters import RowFilter
 
+    def made(options: FilterOptions, condition: str) -> RowFilter:
+        def means(schema: str, table: str) -> bool:
+            return options.means(schema, table) and any(takes(schema, table, each) for each in Operation)
+
+        keeps = options.action is FilterAction.KEEP
+        return RowFilter(means, frozenset(options.operations), keeps, parse(condition))
+
     filters = (each for each in map(options_of, transforms) if isinstance(each, FilterOptions))
-    return [
-        RowFilter(each.means, frozenset(each.operations), each.action is FilterAction.KEEP, parse(each.where))
-        for each in filters
-        if each.where is not None
-    ]
+    return [made(each, each.where) for each in filters if each.where is not None]

@@ -3,13 +3,17 @@
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from kit.frames import GENERATION, ORDERS, RawLog
 from kit.memory_sink import MemorySink
 
+from tidegate.columns.batches import FrameDecoder
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
-from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.columns.typed import Caster
+from tidegate.config.sinks import Route, SinkConfig, SinkType
+from tidegate.config.tables import TablePattern
 from tidegate.config.transforms import Transform
 from tidegate.config.values import ToastPolicy
 from tidegate.contracts.frame import Frame, decode_frame
@@ -234,7 +238,7 @@ def test_who_requires_all_of_a_row_gets_a_dead_letter_where_it_was_not_sent() ->
     assert [json.loads(value)["position"]["ordinal"] for _, value in sink.events] == [0, 1, 3, 4]
     ((error, ordinal, raw),) = [(each.error, each.ordinal, each.raw) for each in receipt.rejected]
     assert (error.code, ordinal, bool(raw)) == ("TOAST_NOT_SENT", 2, True)
-    assert "ALTER TABLE public.orders REPLICA IDENTITY FULL" in error.remedy
+    assert 'ALTER TABLE "public"."orders" REPLICA IDENTITY FULL' in error.remedy
 
 
 def test_who_wants_previous_values_gets_those_that_the_lane_has_seen() -> None:
@@ -251,3 +255,26 @@ def test_who_wants_previous_values_gets_those_that_the_lane_has_seen() -> None:
         payloads = [json.loads(value)["payload"] for _, value in sink.events]
         assert [payload["row"]["note"] for payload in payloads] == [expected, expected]
         assert payloads[1]["unchanged"] == []
+
+
+def test_a_condition_need_not_fit_a_table_that_the_sink_does_not_take() -> None:
+    where = Transform(type="filter", options={"where": "price > 1"})
+    route = Route(tables=(TablePattern.parse("public.orders"),))
+    config = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS, transforms=(where,), routes=(route,))
+    sink = Events(config)
+    TransformedSink(sink, config).write(amounts(b"1"), BEGINNING)
+
+    assert sink.events == []
+
+
+def test_change_batches_and_their_types_are_those_of_the_transformed_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_TEST_SALT", "0123456789abcdef")
+    config = lane(("mask", {"columns": ["id"], "how": "tokenise", "salt": "${env:TIDEGATE_TEST_SALT}"}), RENAME)
+    sink = Events(config)
+    TransformedSink(sink, config).write(frame_of(*CHANGES), BEGINNING)
+    (batch,) = FrameDecoder(EventSource("shop", "shop", 1)).decode(sink.frames[0])
+    typed = Caster().cast(batch).rows
+
+    assert {"new.number", "new.remark", "old.number", "old.remark"} <= set(typed.schema.names)
+    assert typed.schema.field("new.number").type == pa.binary(16)
+    assert len(batch.unsent[typed.schema.names.index("new.remark")]) == len(CHANGES)
