@@ -164,18 +164,6 @@ def _missing_ack_ignored(gate: Any) -> None:
     gate.Gate.acked = ignores
 
 
-def _no_generation_check(opening: Any) -> None:
-    real = opening.generation_of
-    opening.generation_of = lambda source, log, *more: log.tail.generation if log.tail else real(source, log, *more)
-
-
-def _believe_any_generation(ingest: Any) -> None:
-    def believe(self: Any, frame: Any) -> None:
-        self.generation = self.generation or frame.header.generation.id
-
-    ingest.Ingest._check_generation = believe
-
-
 def _tampering(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Spoil:
     """What the sink hands to Kafka's client, batch by batch."""
 
@@ -285,10 +273,6 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "ack before sink commit": (Plant("tidegate_processor.stage", _ack_before_commit),),
     "failed produce swallowed": (Plant("tidegate_reader.publisher", _failed_produce_swallowed),),
     "missing Redis key = sink ignored": (Plant("tidegate_reader.gate", _missing_ack_ignored),),
-    "no generation check": (
-        Plant("tidegate_reader.opening", _no_generation_check),
-        Plant("tidegate_processor.ingest", _believe_any_generation),
-    ),
     "TOAST value made null": (Plant(_WRITER, _tampering(_null_for_unchanged)),),
     "two events of a key swapped": (Plant(_WRITER, _tampering(_swapped)),),
     "last event of a batch dropped": (Plant(_WRITER, _tampering(lambda batch: batch[:-1] if batch[1:] else batch)),),

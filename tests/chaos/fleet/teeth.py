@@ -7,11 +7,11 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from signal import SIGKILL
 
 import psycopg
 from chaos.fleet.cases import Case, Variant
@@ -36,7 +36,6 @@ BAITS: dict[str, tuple[str, ...]] = {
     "ack before sink commit": ("M20:held before its commit",),
     "failed produce swallowed": ("M12:frames refused",),
     "missing Redis key = sink ignored": ("M14:while the lane stands",),
-    "no generation check": ("M06:made anew",),
     "TOAST value made null": ("M31",),
     "two events of a key swapped": ("M31",),
     "last event of a batch dropped": ("M31",),
@@ -78,7 +77,7 @@ def bite(trials: Trials, name: str, planted: Path) -> Bite:
 def _start_anew(ground: Field, name: str) -> None:
     modules = [each.module for each in PLANTS[name]]
     if any(module.startswith("tidegate_processor") for module in modules):
-        os.kill(worker(ground), SIGKILL)
+        os.kill(worker(ground), signal.SIGKILL)
     if any(module.startswith("tidegate_reader") for module in modules):
         ground.reader.kill()
 
@@ -103,6 +102,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="plants whose names match this")
     parser.add_argument("--out", default=os.environ.get("CHAOS_OUT", ".chaos"))
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-teeth-"))
     folder.chmod(0o755)
