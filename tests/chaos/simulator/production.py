@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.simulator import edges
 from chaos.simulator.clock import Pause
-from chaos.simulator.verdicts import lineage_is_unknown, look_what_is_left
+from chaos.simulator.verdicts import reader_begins
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
@@ -105,10 +105,8 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         return world.topic.id
 
     async def lineage(redis: Any, pipeline: str) -> Any:
-        look_what_is_left(world)
         found = read_lineage(redis, pipeline)
-        if found is None and (world.has_begun or world.redis.has_forgotten):
-            lineage_is_unknown(world)
+        reader_begins(world, is_forgotten=found is None and (world.has_begun or world.redis.has_forgotten))
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:

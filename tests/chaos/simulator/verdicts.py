@@ -40,7 +40,14 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
 
 
-def lineage_is_unknown(world: "World") -> None:
+def reader_begins(world: "World", *, is_forgotten: bool) -> None:
+    """`is_forgotten`: Redis does not know any more where the reader before worked."""
+    _look_what_is_left(world)
+    if is_forgotten:
+        _lineage_is_unknown(world)
+
+
+def _lineage_is_unknown(world: "World") -> None:
     """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for it
     to know: what the raw topic held if that is empty too, and that somebody else has moved the slot."""
     if not world.topic.available():
@@ -50,7 +57,7 @@ def lineage_is_unknown(world: "World") -> None:
         world.oracle.excused_below = world.server.slot.confirmed
 
 
-def look_what_is_left(world: "World") -> None:
+def _look_what_is_left(world: "World") -> None:
     """A reader starts. Where the raw topic has no transaction of the history before the new one lacks, says nothing
     of where the new one has others, and that one is as long as what sinks have, nothing can be compared."""
     fork, server = world.oracle.forked_at, world.server
