@@ -3,6 +3,7 @@
 Plain, slow and by the words of docs/decisions/0070: what services do is compared with it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -84,42 +85,46 @@ class Replica:
 
     def _change(self, offset: int, at: Position, relation: Relation, old: Row | None, new: Row | None) -> None:
         rows = self.tables.setdefault(relation.relation_id, Table(relation.name)).rows
-        before = key_of(relation, old) if old is not None else None
+        before, sent = key_of(relation, old) if old is not None else None, new
         if new is None or (before is not None and before != key_of(relation, new)):
             gone = rows.pop(before, None) if before is not None else None
             self.changes.append(Change(offset, at, relation.relation_id, before, None))
-            if new is not None and gone is not None:
-                new = tuple(o if v is UNCHANGED else v for v, o in zip(new, gone, strict=True))
+            new = self._filled(gone, new)
         if new is not None:
             key = key_of(relation, new)
-            had = rows.get(key)
-            if had is not None:
-                new = tuple(o if v is UNCHANGED else v for v, o in zip(new, had, strict=True))
-            rows[key] = new
-            self.changes.append(Change(offset, at, relation.relation_id, key, new))
+            rows[key] = self._filled(rows.get(key), new) or ()
+            self.changes.append(Change(offset, at, relation.relation_id, key, sent))
+
+    def _since(self, offset: int) -> list[Change]:
+        return self.changes[bisect_left(self.changes, offset, key=lambda change: change.offset) :]
+
+    @staticmethod
+    def _filled(before: Row | None, row: Row | None) -> Row | None:
+        """What a change leaves unchanged is what was there before it."""
+        if before is None or row is None:
+            return row
+        return tuple(o if v is UNCHANGED else v for v, o in zip(row, before, strict=True))
 
     def _snapshot(self, found: SnapshotRows, relations: dict[int, Relation]) -> None:
         head = found.head
         relation = relations[head.relation_id]
         rows = self.tables.setdefault(relation.relation_id, Table(relation.name)).rows
-        window = [
-            change
-            for change in self.changes
-            if head.has_window
-            and change.relation_id == head.relation_id
-            and change.offset >= head.low_offset
-            and change.position > head.low
-        ]
+        window: dict[Key | None, Row | None] = {}
+        for change in self._since(head.low_offset) if head.has_window else ():
+            if change.relation_id == head.relation_id and change.position > head.low:
+                window = {None: None} if change.key is None else window
+                if change.key is not None:
+                    window[change.key] = self._filled(window.get(change.key), change.row)
         for row in copy_rows(found.text, len(relation.columns)):
             key = key_of(relation, row)
-            newest = next((change for change in reversed(window) if change.key in (None, key)), None)
-            if newest is None:
+            if key not in window and None not in window:
                 self.delivered += 1
                 rows[key] = row
-            elif newest.row is not None and UNCHANGED in newest.row:
-                rows[key] = tuple(o if v is UNCHANGED else v for v, o in zip(newest.row, row, strict=True))
-            else:
-                self.dropped += 1
+                continue
+            newest = window.get(key)
+            self.dropped += 1
+            if newest is not None and UNCHANGED in newest:
+                rows[key] = self._filled(row, newest) or ()
 
 
 def key_of(relation: Relation, row: Row) -> Key:

@@ -105,7 +105,7 @@ async def _flow(
     )
     schemas = SchemaTopic(opened.producer, config.pipeline, opened.stamp.generation.id)
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
-    snapshots = make_snapshots(around, opened, side, framer, outlet, parts)
+    snapshots = make_snapshots(around, opened, side, framer, keeper, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
 

@@ -10,9 +10,8 @@ under one name, and what is recorded as done is durable.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,22 +22,25 @@ from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import ConfigError, TransientError
 from tidegate_reader.snapshot.catalogue import published
+from tidegate_reader.snapshot.delivery import is_delivered, is_lost
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.job import Job, is_complete
 from tidegate_reader.snapshot.outlet import Insert, Outlet
-from tidegate_reader.snapshot.planning import chosen, plan_tables
+from tidegate_reader.snapshot.planning import chosen, plan_tables, wanted
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, over
 from tidegate_reader.snapshot.store import Kept, Store
 
 if TYPE_CHECKING:
+    from tidegate.contracts.ack import Ack
     from tidegate_reader.framer import Framer
     from tidegate_reader.publisher import Publisher
     from tidegate_reader.snapshot.desk import SnapshotDesk
     from tidegate_reader.surroundings import Surroundings
 
-BY_CONFIGURATION = "configuration"
 _LOOK_SECONDS = 0.2
+_EPOCH_OVER = "EPOCH_OVER"
+"""A record did not reach the snapshots topic: nothing to do with what was read."""
 
 
 class Snapshots:
@@ -51,8 +53,11 @@ class Snapshots:
         kept: Kept,
         exported: Exported,
         epoch: int,
+        at_start: tuple[Mapping[str, Ack], Sequence[str], str, int],
         desk: Callable[[Snapshots], SnapshotDesk],
     ) -> None:
+        """`at_start`: acks, required sinks, id of the raw topic and where it begins."""
+        self._at_start = at_start
         self.desk = desk(self)
         self._around, self._outlet, self._readers, self._store = around, outlet, readers, store
         self._exported, self._epoch = exported, epoch
@@ -64,7 +69,10 @@ class Snapshots:
 
     async def _begin(self) -> None:
         """What the configuration asks for is written down before anything of it is read."""
-        record = self._wanted()
+        for job in self.jobs.values():
+            if is_lost(job.record, *self._at_start):
+                await self._read_again(job)
+        record = wanted(self._mode, [job.record for job in self.jobs.values()], self._epoch)
         if record is not None:
             await self.add(record)
 
@@ -118,7 +126,8 @@ class Snapshots:
             try:
                 await self._read(job, exported=None)
             except (ConfigError, TransientError) as error:
-                if job.record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError):
+                is_for_a_person = job.record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError)
+                if is_for_a_person or error.code == _EPOCH_OVER:
                     raise
                 self._around.log.failure("snapshot_failed", error)
                 failed = over(job.record, SnapshotState.FAILED, unix_microseconds())
@@ -154,23 +163,23 @@ class Snapshots:
             await self._end(job, job.record)
         self._news.set()
 
-    def _wanted(self) -> SnapshotRecord | None:
-        if self._mode is SnapshotMode.NEVER:
-            return None
-        initial = [job.record for job in self.jobs.values() if job.record.kind is SnapshotKind.INITIAL]
-        is_begun = bool(initial) and (
-            self._mode is not SnapshotMode.ALWAYS or any(not record.state.is_over for record in initial)
+    async def acked(self, acks: Mapping[str, Ack]) -> None:
+        """What every required sink has is never read again."""
+        for job in self.jobs.values():
+            record = job.record
+            if record.end_offset and not record.is_delivered and is_delivered(record, acks, self._at_start[1]):
+                job.record = replace(record, is_delivered=True)
+                await self._store.write(job.record)
+
+    async def _read_again(self, job: Job) -> None:
+        """From the beginning: what was read is gone, or may be."""
+        await self._store.forget(job.record.id, job.tables)
+        job.tables.clear()
+        job.record = replace(
+            job.record, state=SnapshotState.WAITING, has_plan=False, finished=0, end_offset=0, topic_id=""
         )
-        if is_begun:
-            return None
-        return SnapshotRecord(
-            id=secrets.token_hex(16),
-            kind=SnapshotKind.INITIAL,
-            state=SnapshotState.WAITING,
-            by=BY_CONFIGURATION,
-            requested=unix_microseconds(),
-            epoch=self._epoch,
-        )
+        await self._store.write(job.record)
+        self._around.log.warning("snapshot_lost_in_raw_topic", snapshot=job.record.id)
 
     async def _read_exported(self, job: Job) -> None:
         limit = self._around.config.snapshot.max_transaction_age.total_seconds()
@@ -180,6 +189,8 @@ class Snapshots:
         except TimeoutError:
             self._around.log.warning("snapshot_export_given_up", code="SNAPSHOT_TOO_OLD", seconds=limit)
         except TransientError as error:
+            if error.code == _EPOCH_OVER:
+                raise
             self._around.log.warning("snapshot_export_given_up", code=error.code)
         finally:
             job.given_back()
@@ -217,6 +228,8 @@ class Snapshots:
                 has_plan=True,
                 tables_planned=len(job.tables),
                 started=job.record.started or unix_microseconds(),
+                topic_id=self._at_start[2],
+                first_offset=self._outlet.durable_offset,
             )
             await self._store.write(job.record)
             self._tell(job, "snapshot_started", tables=len(job.tables), is_exported=exported is not None)
@@ -256,7 +269,14 @@ class Snapshots:
         done = sum(table.state is SnapshotState.DONE for table in job.tables.values())
         if record.state is SnapshotState.CANCELLED:
             await self._mark_cancelled(job)
-        job.record = replace(record, rows=job.rows, size=job.size, tables_done=done, tables_planned=len(job.tables))
+        job.record = replace(
+            record,
+            rows=job.rows,
+            size=job.size,
+            tables_done=done,
+            tables_planned=len(job.tables),
+            end_offset=self._outlet.durable_offset,
+        )
         await self._store.write(job.record)
         if record.state is not SnapshotState.FAILED:
             await self._store.forget(job.record.id, job.tables)

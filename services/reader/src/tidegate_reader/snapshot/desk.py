@@ -7,6 +7,7 @@ transaction of Redis that keeps its outcome. Redis being away delays requests an
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.snapshot.records import SnapshotRecord
 
 if TYPE_CHECKING:
+    from tidegate.contracts.ack import Ack
     from tidegate_reader.snapshot.board import Board
     from tidegate_reader.snapshot.coordinator import Snapshots
     from tidegate_reader.sources.postgres_wal.session import SideConnection
@@ -43,8 +45,16 @@ _MOST_AT_ONCE = 20
 
 
 class SnapshotDesk:
-    def __init__(self, around: Surroundings, snapshots: Snapshots, board: Board, side: SideConnection) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        snapshots: Snapshots,
+        board: Board,
+        side: SideConnection,
+        acks: Callable[[], Mapping[str, Ack]],
+    ) -> None:
         self._around, self._snapshots, self._board, self._side = around, snapshots, board, side
+        self._acks = acks
         self._pipeline = around.config.pipeline
 
     async def run(self) -> None:
@@ -54,6 +64,7 @@ class SnapshotDesk:
                     while True:
                         await self._serve(client)
                         await self._report(client)
+                        await self._snapshots.acked(self._acks())
                         await asyncio.sleep(EVERY_SECONDS)
             raise_if_cancelled()
             await asyncio.sleep(EVERY_SECONDS)
@@ -93,7 +104,7 @@ class SnapshotDesk:
         now = unix_microseconds()
         try:
             if now - request.time > OLDEST_SECONDS * 1e6:
-                raise _refused("the request waited too long", "SNAPSHOT_REQUEST_EXPIRED", "Ask again.")
+                raise ConfigError("the request waited too long", code="SNAPSHOT_REQUEST_EXPIRED", remedy="Ask again.")
             await self._do(request)
         except TidegateError as error:
             if not isinstance(error, ConfigError):
@@ -107,7 +118,9 @@ class SnapshotDesk:
             return
         job = self._snapshots.jobs.get(request.snapshot)
         if job is None:
-            raise _refused("there is no such snapshot", "SNAPSHOT_UNKNOWN", "List them: `tidegate snapshot list`.")
+            raise ConfigError(
+                "there is no such snapshot", code="SNAPSHOT_UNKNOWN", remedy="List them: `tidegate snapshot list`."
+            )
         state = job.record.state
         match request.asked:
             case SnapshotAsked.PAUSE if job.is_runnable:
@@ -117,20 +130,20 @@ class SnapshotDesk:
             case SnapshotAsked.CANCEL if not state.is_over:
                 await self._snapshots.change(job, SnapshotState.CANCELLED)
             case _:
-                raise _refused(
+                raise ConfigError(
                     f"a snapshot that is {state} can't be asked to {request.asked}",
-                    "SNAPSHOT_STATE",
-                    "Look at its state: `tidegate snapshot show`.",
+                    code="SNAPSHOT_STATE",
+                    remedy="Look at its state: `tidegate snapshot show`.",
                 )
 
     async def _start(self, request: SnapshotRequest) -> None:
         if request.id in self._snapshots.jobs:
             return
         if await self._side.value("SELECT pg_is_in_recovery()"):
-            raise _refused(
+            raise ConfigError(
                 "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
-                "SNAPSHOT_STANDBY",
-                "Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
+                code="SNAPSHOT_STANDBY",
+                remedy="Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
             )
         await self._snapshots.check_names(request.tables)
         await self._snapshots.add(
@@ -157,7 +170,3 @@ class SnapshotDesk:
                 await together.execute()
             raise_if_cancelled()
             self._board.reported(status)
-
-
-def _refused(message: str, code: str, remedy: str) -> ConfigError:
-    return ConfigError(message, code=code, remedy=remedy)

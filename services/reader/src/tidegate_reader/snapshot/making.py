@@ -15,6 +15,7 @@ from tidegate_reader.snapshot.store import Store
 
 if TYPE_CHECKING:
     from tidegate_reader.framer import Framer
+    from tidegate_reader.keeper import Keeper
     from tidegate_reader.opening import Checked, Run
     from tidegate_reader.snapshot.exported import Exported
     from tidegate_reader.snapshot.store import Kept
@@ -43,7 +44,13 @@ def make_outlet(around: Surroundings, opened: Run, stream: ReplicationStream) ->
 
 
 def make_snapshots(
-    around: Surroundings, opened: Run, side: SideConnection, framer: Framer, outlet: Outlet, parts: SnapshotParts
+    around: Surroundings,
+    opened: Run,
+    side: SideConnection,
+    framer: Framer,
+    keeper: Keeper,
+    outlet: Outlet,
+    parts: SnapshotParts,
 ) -> Snapshots:
     config, stamp = around.config, opened.stamp
     windows = Windows(side, outlet, lambda: framer.recent, config.pipeline)
@@ -65,5 +72,6 @@ def make_snapshots(
         parts.kept,
         parts.exported,
         stamp.number,
-        lambda snapshots: SnapshotDesk(around, snapshots, board, side),
+        (opened.acks, config.required_sinks, opened.lineage.topic_id, opened.beginning),
+        lambda snapshots: SnapshotDesk(around, snapshots, board, side, lambda: keeper.acks),
     )

@@ -5,14 +5,17 @@ Invariant: the plan is durable before the first row, and a snapshot that goes on
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidegate.clock import unix_microseconds
+from tidegate.config.values import SnapshotMode
 from tidegate.contracts.snapshot_request import join_table, split_table
-from tidegate.contracts.snapshot_status import SnapshotState
+from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import ConfigError
 from tidegate_reader.snapshot import catalogue
-from tidegate_reader.snapshot.records import TableRecord
+from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -21,6 +24,25 @@ if TYPE_CHECKING:
     from tidegate_reader.snapshot.job import Job
     from tidegate_reader.snapshot.link import ReadingLink
     from tidegate_reader.snapshot.readers import Readers
+
+_BY_CONFIGURATION = "configuration"
+
+
+def wanted(mode: SnapshotMode, records: Sequence[SnapshotRecord], epoch: int) -> SnapshotRecord | None:
+    """What the configuration asks for, unless it has been or is being done."""
+    before = [record for record in records if record.kind is SnapshotKind.INITIAL]
+    if mode is SnapshotMode.NEVER or any(not record.state.is_over for record in before):
+        return None
+    if before and mode is not SnapshotMode.ALWAYS:
+        return None
+    return SnapshotRecord(
+        id=secrets.token_hex(16),
+        kind=SnapshotKind.INITIAL,
+        state=SnapshotState.WAITING,
+        by=_BY_CONFIGURATION,
+        requested=unix_microseconds(),
+        epoch=epoch,
+    )
 
 
 async def plan_tables(

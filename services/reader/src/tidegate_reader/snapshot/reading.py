@@ -23,7 +23,6 @@ from tidegate.position import before
 from tidegate.quoting import literal, qualified
 from tidegate_reader.heartbeat import PREFIX
 from tidegate_reader.snapshot.outlet import Insert, Outlet
-from tidegate_reader.snapshot.refusals import EXPORT_GONE, TABLE_CHANGED
 
 if TYPE_CHECKING:
     from tidegate_reader.snapshot.link import ReadingLink
@@ -110,7 +109,7 @@ async def import_snapshot(link: ReadingLink, exported: str) -> None:
     except TidegateError as error:
         raise TransientError(
             "the exported snapshot is gone: the connection that held it has ended",
-            code=EXPORT_GONE,
+            code="SNAPSHOT_EXPORT_GONE",
             remedy="Nothing: what is left is read beside the stream.",
         ) from error
 
@@ -126,7 +125,7 @@ def check_heap(heap: Heap, filenode: int) -> None:
     if filenode != heap.filenode:
         raise TransientError(
             f"table {qualified(heap.schema, heap.name)} was rewritten or dropped while it was read",
-            code=TABLE_CHANGED,
+            code="SNAPSHOT_TABLE_CHANGED",
             remedy="Nothing: it is looked at again.",
         )
 

@@ -32,6 +32,14 @@ class SnapshotRecord:
     finished: int = 0
     has_plan: bool = False
     """The records of its tables are there: what is published later is not part of it."""
+    topic_id: str = ""
+    """Of the raw topic that its rows went to."""
+    first_offset: int = 0
+    """All of its rows stand behind it."""
+    end_offset: int = 0
+    """Of its last frame, once it is over."""
+    is_delivered: bool = False
+    """Every required sink has acked it."""
     tables_done: int = 0
     tables_planned: int = 0
     rows: int = 0

@@ -27,13 +27,13 @@ def refused_reading(state: str) -> TidegateError:
     if state in ("42703", "42P01", "3F000"):
         return TransientError(
             f"a table has changed while it was read (SQLSTATE {state})",
-            code=TABLE_CHANGED,
+            code="SNAPSHOT_TABLE_CHANGED",
             remedy="Nothing: it is looked at again.",
         )
     if state == "55P03":
         return TransientError(
             "a table of a snapshot is locked by somebody who changes it",
-            code=TABLE_LOCKED,
+            code="SNAPSHOT_TABLE_LOCKED",
             remedy="It is tried again until the lock is gone; look for the transaction that holds it.",
         )
     if state[:2] == "22" or state in ("42883", "42601", "42804", "42846"):
