@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from panels.dashboards import LANES
+from panels.lanes import LANES
 from panels.model import to_json
 
 PATH = "helm/tidegate/dashboards/lanes.json"
