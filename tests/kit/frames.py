@@ -114,11 +114,11 @@ class RawLog:
         low: Position | None = None,
         low_offset: int = NO_OFFSET,
         relation: Relation = ORDERS,
+        is_last: bool = False,
     ) -> bytes:
         """Rows of a table; with `low` and `low_offset` they are compared with a window."""
-        head = SnapshotHead(
-            bytes(16), relation.relation_id, reading, first_row, len(rows), COMMIT_TIME, low or BEGINNING, low_offset
-        )
+        window = (low or BEGINNING, low_offset, is_last)
+        head = SnapshotHead(bytes(16), relation.relation_id, reading, first_row, len(rows), COMMIT_TIME, *window)
         body = head.encode() + b"".join(map(copy_line, rows))
         schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
         return self._append(FrameKind.SNAPSHOT, self.position, schema, [body], messages=len(rows))

@@ -240,3 +240,17 @@ def test_a_row_that_is_refused_is_a_dead_letter_and_can_be_delivered_after_all()
     assert {letter.position for letter in letters} == {Position(Lsn(0), SNAPSHOT_ORDINALS + 1)}
     again = [change for letter in letters for change in decode_changes(frame_of(letter, log.generation), BEGINNING)]
     assert again == wanted
+
+
+def test_frames_of_one_reading_are_each_compared_with_all_before_them() -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    low = log.position
+    for number, is_last in ((1, False), (2, True), (3, False)):
+        log.transaction(change_of(number))
+        rest = [(b"%d" % each, b"read") for each in range(1, 5)]
+        log.snapshot(*rest, reading=number, low=low, low_offset=1, is_last=is_last)
+
+    feed(deliver(sink), log)
+
+    assert [number for number, _ in snapshot_rows(sink)] == [b"2", b"3", b"4", b"3", b"4", b"4"]

@@ -76,6 +76,8 @@ class Snapshots:
         if not head.has_window or not head.rows:
             return rows
         judgement = self._window(head, taken.offset).judge(rows, text)
+        if head.is_last:
+            del self._windows[_key(head)]
         if judgement.text is text and not judgement.left_out.any():
             return rows
         return frame_of_rows(taken.frame, head, judgement.text, judgement.left_out)
@@ -84,7 +86,7 @@ class Snapshots:
         """Of the frame at this offset, told of all that lies in it."""
         from tidegate.columns.windows import Window
 
-        key = head.relation_id, head.low, head.low_offset
+        key = _key(head)
         if key not in self._windows:
             self._windows[key] = Window(head.relation_id, head.low), head.low_offset
         window, told = self._windows.pop(key)
@@ -106,3 +108,7 @@ class Snapshots:
             for taken in ingest.feed(offset, value):
                 if taken.frame.header.kind is FrameKind.WAL:
                     yield taken.frame
+
+
+def _key(head: SnapshotHead) -> _Key:
+    return head.relation_id, head.low, head.low_offset
