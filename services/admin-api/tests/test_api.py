@@ -101,3 +101,14 @@ def test_a_watch_without_servers_still_answers_within_its_deadlines() -> None:
     asyncio.run(look())
     assert watch.health.components["shop/redis"].reason.startswith("Redis did not answer")
     assert watch.health.components["shop/slot"].reason.startswith("PostgreSQL did not answer")
+
+
+def test_every_action_may_be_asked_for_under_a_key() -> None:
+    """But the two that only judge, and the one that cannot be done twice."""
+    without = {
+        operation["operationId"]
+        for methods in make_app().openapi()["paths"].values()
+        for method, operation in methods.items()
+        if method != "get" and "Idempotency-Key" not in {each["name"] for each in operation.get("parameters", [])}
+    }
+    assert without == {"validateConfiguration", "diffConfiguration", "cancelSearch"}
