@@ -9,9 +9,13 @@ from chaos.fleet.deliveries import Arrived
 from chaos.fleet.ids import expected_id
 from chaos.fleet.judge import _not_durable, _outcomes, _transactions
 from chaos.fleet.ledger import Entry, Outcome
+from chaos.fleet.raw_watch import wrong_with
 from chaos.fleet.sampler import Sample
 from chaos.fleet.tables import Number, as_json, parse
 from chaos.fleet.witness import Seen, Transaction
+from kit.frames import RawLog, row
+
+from tidegate.contracts.frame import decode_frame, encode_frame
 
 NONE: frozenset[Any] = frozenset()
 
@@ -87,6 +91,16 @@ def test_what_is_confirmed_must_be_readable_a_moment_later() -> None:
     assert [violation.invariant for violation in _not_durable(early, [event])] == ["I3"]
     assert list(_not_durable(in_time, [event])) == []
     assert list(_not_durable([replace(each, confirmed=0x100) for each in early], [event])) == []
+
+
+def test_a_frame_that_ends_with_a_commit_must_let_it_go() -> None:
+    log = RawLog()
+    whole = log.transaction(row(1))
+    frame = decode_frame(whole)
+    stingy = encode_frame(replace(frame.header, safe_lsn=frame.header.last.commit_lsn), frame.schema, (frame.body,))
+
+    assert wrong_with(0, whole) == []
+    assert wrong_with(7, stingy) == ["the frame at raw offset 7 ends with a COMMIT, and does not let it go"]
 
 
 def test_the_id_of_the_reference_page() -> None:

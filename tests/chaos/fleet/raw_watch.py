@@ -42,7 +42,7 @@ class RawWatch:
         frames = 0
         for value, offset in self._new():
             frames += 1
-            found += _wrong(offset, value)
+            found += wrong_with(offset, value)
         return found if frames else ["the raw topic could not be read"]
 
     def _new(self) -> Iterator[tuple[bytes, int]]:
@@ -69,7 +69,7 @@ class RawWatch:
         return self._consumer
 
 
-def _wrong(offset: int, value: bytes) -> list[str]:
+def wrong_with(offset: int, value: bytes) -> list[str]:
     try:
         frame = decode_frame(value)
     except DecodeError as error:
@@ -83,7 +83,7 @@ def _wrong(offset: int, value: bytes) -> list[str]:
 def _end_of_commit(frame: Frame) -> int | None:
     """PostgreSQL manual, logical replication message formats: Commit is tag, flags, LSN, end LSN, time."""
     header = frame.header
-    if header.kind is not FrameKind.WAL or header.parts != 1:
+    if header.kind is not FrameKind.WAL or header.parts > 1:
         return None
     last = b""
     for _, message in body_messages(frame):
