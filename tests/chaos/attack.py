@@ -21,6 +21,8 @@ DEAF_CLIENTS = 200
 REQUESTS_A_SECOND = 2_000
 CONNECTIONS = 50
 _CONNECT_SECONDS = 5.0
+_FOLLOW_SECONDS = 30.0
+"""For the first word: a stream that has nothing to say yet is silent."""
 _RECEIVE_BYTES = 4096
 """Small, so that a client that does not read is soon full."""
 
@@ -68,18 +70,19 @@ async def _wait(ended: asyncio.Event, seconds: float) -> None:
 async def _follow_and_never_read(target: Target, ended: asyncio.Event, told: Told) -> None:
     path, host = f"/api/v1/pipelines/{target.pipeline}/events", f"{target.host}:{target.port}"
     request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {target.token}\r\n\r\n"
+    writer = None
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout(_FOLLOW_SECONDS):
             reader, writer = await asyncio.open_connection(target.host, target.port, limit=_RECEIVE_BYTES)
             writer.write(request.encode())
-            line = await reader.readline()
-    except (OSError, TimeoutError) as error:
+            told.deaf[_status(await reader.readline())] += 1
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket's transport
+        await ended.wait()
+    except (OSError, EOFError, TimeoutError) as error:
         told.deaf[type(error).__name__] += 1
-        return
-    told.deaf[_status(line)] += 1
-    writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket's transport
-    await ended.wait()
-    writer.transport.abort()
+    finally:
+        if writer is not None:
+            writer.transport.abort()
 
 
 async def _flood(target: Target, ended: asyncio.Event, rate: float, told: Told) -> None:
