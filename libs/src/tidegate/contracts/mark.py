@@ -15,8 +15,6 @@ class MarkKind(StrEnum):
     SCHEMA_CHANGE = "schema_change"
     SNAPSHOT_STARTED = "snapshot_started"
     SNAPSHOT_COMPLETED = "snapshot_completed"
-    WATERMARK_LOW = "watermark_low"
-    WATERMARK_HIGH = "watermark_high"
     SENTINEL = "sentinel"
     HEARTBEAT = "heartbeat"
 
