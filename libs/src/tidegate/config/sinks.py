@@ -63,8 +63,8 @@ class SinkConfig(Model):
     toast: ToastPolicy = Field(
         ToastPolicy.MARK,
         description="Values stored out of line (TOAST) that an update left alone, which the server does not send: "
-        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it; or `require_full`: a row "
-        "that was not sent whole is a dead letter.",
+        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it; or `require_full`: a "
+        "row that was not sent whole is a dead letter.",
     )
     schema_changes: SchemaChanges = Field(
         SchemaChanges(), description="What follows when a table changes its shape, by what has changed."
