@@ -64,7 +64,7 @@ class AdminPlace:
         environ = {"TIDEGATE_TOKEN": self._known_token, "TIDEGATE_URL": self.url, "NO_COLOR": "1"}
         line = [str(Path(sys.executable).with_name("tidegate")), *arguments]
         return subprocess.run(
-            line, env=environ | {"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60, check=False
+            line, env=environ | {"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=110, check=False
         )
 
     def close(self) -> None:
