@@ -216,11 +216,11 @@ def _refused_skipped(commit: Any) -> None:
     """What the sink refuses is counted as written."""
     write = commit.Delivery._write
 
-    def skipped(self: Any, taken: Any) -> None:
+    def skipped(self: Any, *arguments: Any, **named: Any) -> None:
         sink = self._sink
         self._sink = _Uncritical(sink)
         try:
-            write(self, taken)
+            write(self, *arguments, **named)
         finally:
             self._sink = sink
 
@@ -231,8 +231,8 @@ class _Uncritical:
     def __init__(self, sink: Any) -> None:
         self._sink = sink
 
-    def write(self, frame: Any, after: Any) -> Any:
-        return replace(self._sink.write(frame, after), rejected=())
+    def write(self, *arguments: Any, **named: Any) -> Any:
+        return replace(self._sink.write(*arguments, **named), rejected=())
 
 
 def _hole_ignored(ingest: Any) -> None:

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from chaos.fleet.matrix import MATRIX
+from chaos.fleet.plants import PLANTS
 from chaos.fleet.report import write_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,9 +69,10 @@ def page(results: dict[str, Any]) -> str:
     lines += [f"| {case.number} | {case.title} | {case.missing} |" for case in MATRIX if case.missing]
     lines += ["", "## Teeth", "", _TEETH, ""]
     lines += ["| planted bug | trials | caught as |", "| --- | ---: | --- |"]
-    lines += [
-        f"| {bite['plant']} | {bite['trials']} | {bite['caught'] or '**never**'} |" for bite in results.get("teeth", ())
-    ]
+    tried = {bite["plant"]: bite for bite in results.get("teeth", ())}
+    for name in PLANTS:
+        bite = tried.get(name, {"trials": 0, "caught": "not run"})
+        lines.append(f"| {name} | {bite['trials']} | {bite['caught'] or '**never**'} |")
     return "\n".join(lines) + "\n"
 
 
