@@ -12,8 +12,8 @@ from tidegate.config.problems import refuse
 from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig
 from tidegate.config.snapshot import SnapshotConfig
-from tidegate.config.transforms import Transform
 from tidegate.config.source import PostgresSource
+from tidegate.config.transforms import Transform
 from tidegate.config.values import LogFormat, LogLevel
 from tidegate.contracts import names
 
