@@ -198,7 +198,7 @@ def examples() -> dict[str, Example]:
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
-        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("utf-8"))),
+        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("latin-1"))),
         "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
         "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
         "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),

@@ -4,6 +4,7 @@ import signal
 import threading
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.mark import MarkKind, decode_mark
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode
+from tidegate.failpoints import VARIABLE, Failpoint
 from tidegate.pgoutput.messages import Begin, Commit, Delete, Insert, LogicalMessage, Truncate, Update
 
 
@@ -70,13 +72,13 @@ def test_kill_and_start_again_give_every_change_exactly_once(fleet: Any, lane: C
     wait(lambda: fleet.confirmed() >= frames[-1].header.safe_lsn, 10, "the slot has caught up")
 
 
-def test_a_kill_inside_one_large_transaction_resumes_inside_it(fleet: Any) -> None:
+def test_a_kill_inside_one_large_transaction_resumes_inside_it(fleet: Any, tmp_path: Path) -> None:
     rows = 200_000
+    fleet.variables[VARIABLE] = str(tmp_path)
     reader = fleet.reader("raw_topic.max_frame=4KiB", "raw_topic.max_in_flight=1MiB")
+    (tmp_path / Failpoint.READER_PRODUCED).write_text("kill 20")
     fleet.sql("INSERT INTO orders (note) SELECT n::text FROM generate_series(0, %s) n", rows - 1)
-    wait(lambda: fleet.status().changes >= 1000, 20, "some of it is in the raw topic")
-    reader.kill()
-    reader.wait()
+    wait(lambda: reader.poll() is not None, 20, "it is ended inside the transaction")
     cut = len(inserted(fleet))
     assert 0 < cut < rows
     fleet.reader()

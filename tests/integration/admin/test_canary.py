@@ -43,6 +43,8 @@ def test_states_hold_no_row_and_no_secret(filled: AdminPlace, path: str) -> None
         "publication": "mine",
         "lane": filled.config.sinks[0].name,
         "identity": "0" * 32,
+        "replay": "0" * 32,
+        "snapshot": "0" * 32,
     }
     query = {"schema": "public", "table": "orders"} if path.endswith("/table") else {}
     query |= {"lsn": "FFFFFFF/0"} if path.endswith("/where-is") else {}

@@ -103,7 +103,7 @@ def test_dead_letters_are_found_and_given_up(filled: AdminPlace, token: str) -> 
     assert unasked.returncode == 2
     assert json.loads(done.stdout) == counted | {"done": True}
     refused = run(filled, token, "dlq", "replay", make_letter(1).id)
-    assert (refused.returncode, "LANE_REQUEST_NOT_SERVED" in refused.stderr) == (1, True)
+    assert (refused.returncode, "DEAD_LETTER_UNKNOWN" in refused.stderr) == (2, True)
 
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path, place: AdminPlace) -> None:
