@@ -76,10 +76,6 @@ class Example:
         return self.encoded[:4] == b"TGFR" or b'"checksum"' in self.encoded
 
 
-def _cursor(metadata: bytes) -> Cursor:
-    return decode_cursor(metadata.decode("latin-1"))
-
-
 def messages(*each: Message, lsn: Lsn = COMMIT_LSN) -> bytes:
     return b"".join(BODY_ENTRY.pack(len(raw), lsn) + raw for raw in map(encode_message, each))
 
@@ -201,8 +197,8 @@ def examples() -> dict[str, Example]:
     found |= {name: Example(*parts) for name, parts in told.items()}
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
-        "cursor.json": Example(CURSOR, CURSOR.encode().encode(), _cursor),
-        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), _cursor),
+        "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin1"))),
+        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("latin1"))),
         "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
         "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
         "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),
