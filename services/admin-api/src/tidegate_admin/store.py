@@ -1,6 +1,20 @@
-"""What it means when Redis does not answer a request that needs it."""
+"""What Redis answers, what became of a request that waited there, and what it means when Redis does not answer."""
 
-from tidegate.errors import TransientError
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import redis
+import redis.asyncio
+
+from tidegate.clock import unix_microseconds
+from tidegate.contracts.request import LaneOutcome, Result, decode_outcome
+from tidegate.errors import ConfigError, DecodeError, TransientError
+from tidegate_admin.errors import ApiError
+
+
+class Identified(Protocol):
+    @property
+    def id(self) -> str: ...
 
 
 def store_unavailable(error: BaseException) -> TransientError:
@@ -9,3 +23,35 @@ def store_unavailable(error: BaseException) -> TransientError:
         code="STORE_UNAVAILABLE",
         remedy="Check that Redis is up, reachable and not full; then ask again.",
     )
+
+
+async def answered(answer: Any) -> Any:
+    """The client's types say that some commands may answer at once; this one's never do."""
+    return await answer
+
+
+async def outcome_of(
+    client: redis.asyncio.Redis,
+    identity: str,
+    *,
+    requests_key: str,
+    outcome_key: str,
+    decode: Callable[[bytes], Identified],
+    unknown: ApiError,
+) -> LaneOutcome:
+    """Of a request of the last day: what became of it, or that it waits; `unknown` is raised where it is neither."""
+    try:
+        waiting = await answered(client.lrange(requests_key, 0, -1))
+        value = await client.get(outcome_key)
+    except (redis.RedisError, OSError, ConfigError) as error:
+        raise store_unavailable(error) from error
+    try:
+        if isinstance(value, bytes):
+            return decode_outcome(value)
+        if any(decode(each).id == identity for each in waiting):
+            return LaneOutcome(identity, Result.WAITING, unix_microseconds())
+    except DecodeError as error:
+        raise TransientError(
+            "Redis holds something that is no outcome", code="STORE_UNAVAILABLE", remedy="Ask again in a moment."
+        ) from error
+    raise unknown

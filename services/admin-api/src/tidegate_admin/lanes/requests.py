@@ -7,19 +7,18 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
 
 import redis
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, Result, decode_outcome, decode_request
-from tidegate.errors import ConfigError, DecodeError, TransientError
+from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, decode_request
+from tidegate.errors import ConfigError, TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.position import Position
 from tidegate_admin.access import PipelineAccess
 from tidegate_admin.errors import ApiError
-from tidegate_admin.store import store_unavailable
+from tidegate_admin.store import answered, outcome_of, store_unavailable
 
 MOST_WAITING = 16
 
@@ -72,7 +71,7 @@ async def put(
 
 async def check_room(of: PipelineAccess, lane: str, count: int) -> None:
     try:
-        waiting = await _listed(of.redis.llen(names.lane_requests_key(of.config.pipeline, lane)))
+        waiting = await answered(of.redis.llen(names.lane_requests_key(of.config.pipeline, lane)))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     if waiting + count > MOST_WAITING:
@@ -86,28 +85,17 @@ async def check_room(of: PipelineAccess, lane: str, count: int) -> None:
 async def outcome(of: PipelineAccess, lane: str, identity: str) -> LaneOutcome:
     """Of a request of the last day."""
     pipeline = of.config.pipeline
-    try:
-        waiting = await _listed(of.redis.lrange(names.lane_requests_key(pipeline, lane), 0, -1))
-        value = await of.redis.get(names.lane_outcome_key(pipeline, lane, identity))
-    except (redis.RedisError, OSError, ConfigError) as error:
-        raise store_unavailable(error) from error
-    try:
-        if isinstance(value, bytes):
-            return decode_outcome(value)
-        if any(decode_request(each).id == identity for each in waiting):
-            return LaneOutcome(identity, Result.WAITING, unix_microseconds())
-    except DecodeError as error:
-        raise TransientError(
-            "Redis holds something that is no outcome", code="STORE_UNAVAILABLE", remedy="Ask again in a moment."
-        ) from error
-    raise ApiError(
+    unknown = ApiError(
         HTTPStatus.NOT_FOUND,
         "there is no such request to this lane",
         code="LANE_REQUEST_UNKNOWN",
         remedy="Outcomes are kept for a day; GET …/changes lists what was asked for.",
     )
-
-
-async def _listed(answer: Any) -> Any:
-    """The client's types say that a list's commands may answer at once; this one's never do."""
-    return await answer
+    return await outcome_of(
+        of.redis,
+        identity,
+        requests_key=names.lane_requests_key(pipeline, lane),
+        outcome_key=names.lane_outcome_key(pipeline, lane, identity),
+        decode=decode_request,
+        unknown=unknown,
+    )

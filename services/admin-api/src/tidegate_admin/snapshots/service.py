@@ -5,13 +5,12 @@ Invariant: what nobody takes does not pile up, and a status that is no status is
 
 import uuid
 from http import HTTPStatus
-from typing import Any
 
 import redis
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.request import LaneOutcome, Result, decode_outcome
+from tidegate.contracts.request import LaneOutcome
 from tidegate.contracts.snapshot_request import (
     RowFilter,
     SnapshotAsked,
@@ -29,7 +28,7 @@ from tidegate.errors import ConfigError, DecodeError, TransientError
 from tidegate_admin.access import PipelineAccess
 from tidegate_admin.errors import ApiError
 from tidegate_admin.snapshots.schemas import Start
-from tidegate_admin.store import store_unavailable
+from tidegate_admin.store import answered, outcome_of, store_unavailable
 
 MOST_WAITING = 16
 
@@ -66,7 +65,7 @@ async def ask(of: PipelineAccess, snapshot: str, asked: SnapshotAsked, by: str) 
 async def listed(of: PipelineAccess) -> list[SnapshotStatus]:
     """The newest first."""
     try:
-        values: dict[bytes, bytes] = await _answer(of.redis.hgetall(names.snapshots_key(of.config.pipeline)))
+        values: dict[bytes, bytes] = await answered(of.redis.hgetall(names.snapshots_key(of.config.pipeline)))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     found = [status for value in values.values() if (status := _status(value)) is not None]
@@ -75,7 +74,7 @@ async def listed(of: PipelineAccess) -> list[SnapshotStatus]:
 
 async def show(of: PipelineAccess, snapshot: str) -> SnapshotStatus:
     try:
-        value = await _answer(of.redis.hget(names.snapshots_key(of.config.pipeline), snapshot))
+        value = await answered(of.redis.hget(names.snapshots_key(of.config.pipeline), snapshot))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     found = _status(value)
@@ -91,7 +90,7 @@ async def show(of: PipelineAccess, snapshot: str) -> SnapshotStatus:
 
 async def tables(of: PipelineAccess, snapshot: str) -> list[TableStatus]:
     try:
-        values = await _answer(of.redis.hvals(names.snapshot_tables_key(of.config.pipeline, snapshot)))
+        values = await answered(of.redis.hvals(names.snapshot_tables_key(of.config.pipeline, snapshot)))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     found = []
@@ -106,38 +105,32 @@ async def tables(of: PipelineAccess, snapshot: str) -> list[TableStatus]:
 async def outcome(of: PipelineAccess, identity: str) -> LaneOutcome:
     """Of a request of the last day."""
     pipeline = of.config.pipeline
-    try:
-        waiting = await _answer(of.redis.lrange(names.snapshot_requests_key(pipeline), 0, -1))
-        value = await of.redis.get(names.snapshot_outcome_key(pipeline, identity))
-    except (redis.RedisError, OSError, ConfigError) as error:
-        raise store_unavailable(error) from error
-    try:
-        if isinstance(value, bytes):
-            return decode_outcome(value)
-        if any(decode_snapshot_request(each).id == identity for each in waiting):
-            return LaneOutcome(identity, Result.WAITING, unix_microseconds())
-    except DecodeError as error:
-        raise TransientError(
-            "Redis holds something that is no outcome", code="STORE_UNAVAILABLE", remedy="Ask again in a moment."
-        ) from error
-    raise ApiError(
+    unknown = ApiError(
         HTTPStatus.NOT_FOUND,
         "there is no such request about snapshots",
         code="SNAPSHOT_REQUEST_UNKNOWN",
         remedy="Outcomes are kept for a day; GET …/changes lists what was asked for.",
+    )
+    return await outcome_of(
+        of.redis,
+        identity,
+        requests_key=names.snapshot_requests_key(pipeline),
+        outcome_key=names.snapshot_outcome_key(pipeline, identity),
+        decode=decode_snapshot_request,
+        unknown=unknown,
     )
 
 
 async def _put(of: PipelineAccess, request: SnapshotRequest) -> SnapshotRequest:
     key = names.snapshot_requests_key(of.config.pipeline)
     try:
-        if await _answer(of.redis.llen(key)) >= MOST_WAITING:
+        if await answered(of.redis.llen(key)) >= MOST_WAITING:
             raise TransientError(
                 "requests about snapshots wait for a reader that takes them",
                 code="SNAPSHOT_REQUESTS_WAITING",
                 remedy="Start the reader: it takes them in order.",
             )
-        await _answer(of.redis.rpush(key, request.encode()))
+        await answered(of.redis.rpush(key, request.encode()))
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     return request
@@ -148,8 +141,3 @@ def _status(value: object) -> SnapshotStatus | None:
         return decode_snapshot_status(value) if isinstance(value, bytes) else None
     except DecodeError:
         return None
-
-
-async def _answer(answer: Any) -> Any:
-    """The client's types say that some commands may answer at once; this one's never do."""
-    return await answer
