@@ -1,8 +1,10 @@
 """What the reader's trials share: writers whose rows are numbered, sinks that ack, and the question whether every row
 is in the raw topic once and in order."""
 
+import os
+import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +13,24 @@ from kit.wait import wait
 
 from tidegate.lsn import parse_lsn
 from tidegate.pgoutput.messages import Insert
+
+TIMES = int(os.environ.get("TIDEGATE_TESTS_TRIALS", "1"))
+"""How often each trial is run."""
+Trial = Callable[[Any, random.Random], None]
+
+
+class Trials:
+    """Those of one file, by number and name."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Trial] = {}
+
+    def __call__(self, number: str) -> Callable[[Trial], Trial]:
+        def keep(function: Trial) -> Trial:
+            self.named[f"{number} {function.__name__}"] = function
+            return function
+
+        return keep
 
 
 def caught_up(fleet: Any) -> None:

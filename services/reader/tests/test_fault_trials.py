@@ -3,32 +3,21 @@
 As in `test_trials.py`: once each by default, `TIDEGATE_TESTS_TRIALS=50` repeats each that often, with other draws.
 """
 
-import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kit.reader_trials import acking, add, caught_up, rows, writing
+from kit.reader_trials import TIMES, Trials, acking, add, caught_up, rows, writing
 from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
 from tidegate.errors import ExitCode
 from tidegate.failpoints import VARIABLE, Failpoint
 
-TIMES = int(os.environ.get("TIDEGATE_TESTS_TRIALS", "1"))
-Trial = Callable[[Any, random.Random], None]
-TRIALS: dict[str, Trial] = {}
-
-
-def trial(number: str) -> Callable[[Trial], Trial]:
-    def keep(function: Trial) -> Trial:
-        TRIALS[f"{number} {function.__name__}"] = function
-        return function
-
-    return keep
+trial = Trials()
 
 
 @trial("M02")
@@ -145,9 +134,9 @@ def rights_that_are_taken_away(fleet: Any, draw: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
-@pytest.mark.parametrize("name", TRIALS)
+@pytest.mark.parametrize("name", trial.named)
 def test_trial(name: str, seed: int, fleet: Any) -> None:
-    TRIALS[name](fleet, random.Random(f"{name} {seed}"))
+    trial.named[name](fleet, random.Random(f"{name} {seed}"))
     caught_up(fleet)
 
 

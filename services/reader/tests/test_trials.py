@@ -5,34 +5,22 @@ doubled or out of order is seen at once.
 """
 
 import json
-import os
 import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from kit.proxy import Proxy
-from kit.reader_trials import acking, add, caught_up, rows, writing
+from kit.reader_trials import TIMES, Trials, acking, add, caught_up, rows, writing
 from kit.wait import wait
 
 from tidegate.errors import ExitCode
 from tidegate.pgoutput.messages import Insert
 
-TIMES = int(os.environ.get("TIDEGATE_TESTS_TRIALS", "1"))
-Trial = Callable[[Any, random.Random], None]
-TRIALS: dict[str, Trial] = {}
-
-
-def trial(number: str) -> Callable[[Trial], Trial]:
-    def keep(function: Trial) -> Trial:
-        TRIALS[f"{number} {function.__name__}"] = function
-        return function
-
-    return keep
+trial = Trials()
 
 
 @trial("M01")
@@ -156,8 +144,8 @@ def reader_stopped_and_continued(fleet: Any, draw: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
-@pytest.mark.parametrize("name", TRIALS)
+@pytest.mark.parametrize("name", trial.named)
 def test_trial(name: str, seed: int, fleet: Any, postgres: Any) -> None:
     fleet.server = postgres
-    TRIALS[name](fleet, random.Random(f"{name} {seed}"))
+    trial.named[name](fleet, random.Random(f"{name} {seed}"))
     caught_up(fleet)
