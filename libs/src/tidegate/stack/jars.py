@@ -24,23 +24,23 @@ AT_ONCE = 8
 REPORT_EVERY_BYTES = 4 * 1024 * 1024
 
 
-def ensure(jar_set: str, received: Received = lambda _bytes: None) -> list[Path]:
+def ensure(jar_set: str, received: Received = lambda _bytes: None, *, lock: Path = LOCK) -> list[Path]:
     """The paths of a set's jars, in the order of the lock; what is missing is fetched first. Safe to run at once."""
-    wanted = list(wanted_jars(jar_set))
+    wanted = list(wanted_jars(jar_set, lock))
     if not all(jar.is_there for jar in wanted):
         with _only_one():
             _fetch([jar for jar in wanted if not jar.is_there], received)
     return [jar.target for jar in wanted]
 
 
-def wanted_jars(jar_set: str) -> Iterator[Wanted]:
-    lock = tomllib.loads(LOCK.read_text())
-    if jar_set not in lock:
+def wanted_jars(jar_set: str, lock: Path = LOCK) -> Iterator[Wanted]:
+    sets = tomllib.loads(lock.read_text())
+    if jar_set not in sets:
         raise ConfigError(
-            f"there is no jar set {jar_set}", code="JARS_UNKNOWN_SET", remedy=f"Choose from {', '.join(lock)}."
+            f"there is no jar set {jar_set}", code="JARS_UNKNOWN_SET", remedy=f"Choose from {', '.join(sets)}."
         )
     base = os.environ.get("TIDEGATE_MAVEN_URL", CENTRAL).rstrip("/")
-    for jar in lock[jar_set]:
+    for jar in sets[jar_set]:
         path = _repository_path(jar["coordinate"])
         yield Wanted(f"{base}/{path}", cache_root() / "jars" / path, jar["sha256"], jar["size"])
 
