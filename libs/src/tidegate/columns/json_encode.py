@@ -14,6 +14,7 @@ so is what is refused and why. A DecodeError leaves nothing behind; a RecordErro
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,37 +42,63 @@ _KEYLESS_PARTITION, _ANY_PARTITION = 0, -1
 _FROM = np.array([which in (layout.KEY_AT, layout.VALUE_AT) for which in range(layout.EVENT_FIELDS)], np.int64)
 
 
+class Written(NamedTuple):
+    """What a kernel wrote for all topics of a frame, those of one topic one behind the other."""
+
+    buffer: np.ndarray
+    places: np.ndarray
+    changes: Changes
+
+
 class TopicEvents:
     """The events of one topic in commit order: places in `buffer`, as `layout` names them.
 
     A frame may have a thousand of these, so what a sink asks of each was added up while they were written.
     """
 
-    __slots__ = ("buffer", "changes", "keyless_events", "largest_bytes", "places", "topic", "value_bytes")
+    __slots__ = ("_begin", "_tally", "_written", "topic")
 
-    def __init__(
-        self,
-        topic: str,
-        buffer: np.ndarray,
-        places: np.ndarray,
-        changes: Changes,
-        tally: Sequence[int] | None = None,
-    ) -> None:
-        self.topic, self.buffer, self.places, self.changes = topic, buffer, places, changes
-        _, self.value_bytes, self.largest_bytes, self.keyless_events = self._tally() if tally is None else tally
+    def __init__(self, topic: str, written: Written, begin: int, tally: Sequence[int]) -> None:
+        """Those of `written` from the place `begin` on, as many as `tally` says."""
+        self.topic, self._written, self._begin, self._tally = topic, written, begin, tally
 
     def __len__(self) -> int:
-        return len(self.places)
+        return self._tally[layout.EVENTS]
+
+    @property
+    def value_bytes(self) -> int:
+        return self._tally[layout.VALUE_BYTES]
+
+    @property
+    def largest_bytes(self) -> int:
+        return self._tally[layout.LARGEST]
+
+    @property
+    def keyless_events(self) -> int:
+        return self._tally[layout.KEYLESS]
+
+    @property
+    def buffer(self) -> np.ndarray:
+        return self._written.buffer
+
+    @property
+    def places(self) -> np.ndarray:
+        return self._written.places[self._begin : self._begin + len(self)]
+
+    @property
+    def changes(self) -> Changes:
+        return self._written.changes
 
     def __iter__(self) -> Iterator[tuple[bytes | None, bytes]]:
         """Key and value of each."""
-        if not len(self.places):
+        places = self.places
+        if not len(places):
             return
         # A slice of bytes is one object, one of a view is three: copying all of it first halves the time.
-        begin, last = int(self.places[0, layout.KEY_AT]), self.places[-1].tolist()
+        begin, last = int(places[0, layout.KEY_AT]), places[-1].tolist()
         end = last[layout.VALUE_AT] + last[layout.VALUE_LENGTH]
         whole = self.buffer[begin:end].tobytes()
-        keys, key_lengths, values, value_lengths, _ = (self.places - _FROM * begin).T.tolist()
+        keys, key_lengths, values, value_lengths, _ = (places - _FROM * begin).T.tolist()
         for key, key_length, value, value_length in zip(keys, key_lengths, values, value_lengths, strict=True):
             key_bytes = None if key_length < 0 else whole[key : key + key_length]
             yield key_bytes, whole[value : value + value_length]
@@ -79,8 +106,7 @@ class TopicEvents:
     @property
     def sizes(self) -> np.ndarray:
         """Bytes of key and value of each."""
-        sizes: np.ndarray = self.places[:, layout.VALUE_LENGTH] + np.maximum(self.places[:, layout.KEY_LENGTH], 0)
-        return sizes
+        return _sizes(self.places)
 
     @property
     def keyless(self) -> np.ndarray:
@@ -109,11 +135,7 @@ class TopicEvents:
         return self._of(self.places[:0])
 
     def _of(self, places: np.ndarray) -> "TopicEvents":
-        return TopicEvents(self.topic, self.buffer, places, self.changes)
-
-    def _tally(self) -> tuple[int, int, int, int]:
-        value_bytes, largest = self.places[:, layout.VALUE_LENGTH].sum(), self.sizes.max(initial=0)
-        return len(self), int(value_bytes), int(largest), int(np.count_nonzero(self.keyless))
+        return TopicEvents(self.topic, self._written._replace(places=places), 0, _tally(places))
 
     def refused(self, error: RecordError) -> Iterator[RejectedChange]:
         """The changes of all these events, because no topic takes them."""
@@ -158,9 +180,9 @@ class FrameEncoder:
         if not len(changes.rows):
             return EncodedFrame(newest_commit_time=newest)
         order, refusals = self._routed(changes)
-        buffer, places, refused, tallies = self._run(changes, order)
+        written, refused, tallies = self._run(changes, order)
         refusals += [rejected(changes, row, record_error(changes, row, code)) for row, code in refused]
-        topics = self._by_topic(changes, buffer, places, tallies)
+        topics = self._by_topic(written, tallies)
         return EncodedFrame(tuple(topics), tuple(refusals), newest)
 
     def _notice(self, frame: Frame) -> EncodedFrame:
@@ -179,7 +201,7 @@ class FrameEncoder:
             return EncodedFrame()
         places = np.array([[0, layout.NONE, 0, len(notice.value), 0]], np.int64)
         buffer = np.frombuffer(notice.value, np.uint8)
-        return EncodedFrame((TopicEvents(topic, buffer, places, notice.changes),))
+        return EncodedFrame((TopicEvents(topic, Written(buffer, places, notice.changes), 0, _tally(places)),))
 
     def _routed(self, changes: Changes) -> tuple[np.ndarray, list[RejectedChange]]:
         plans, topics = self._plans, changes.section.topics
@@ -194,9 +216,7 @@ class FrameEncoder:
         ]
         return order[~unroutable[order]], refused
 
-    def _run(
-        self, changes: Changes, order: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]], np.ndarray]:
+    def _run(self, changes: Changes, order: np.ndarray) -> tuple[Written, list[tuple[int, int]], np.ndarray]:
         buffer = np.empty(_SMALLEST_BUFFER + _EXPECTED_GROWTH * len(changes.body), np.uint8)
         places = np.empty((len(order), layout.EVENT_FIELDS), np.int64)
         refused = np.empty((len(order), 2), np.int64)
@@ -219,14 +239,22 @@ class FrameEncoder:
             if not np.array_equal(order, in_commit_order):  # the first that fails there is the one to be named
                 return self._run(changes, in_commit_order)
             raise decode_error(changes, int(order[state[events.NEXT]]), Refusal(failed))
-        return buffer, places[:kept], refused[:unfit].tolist() if unfit else [], tallies
+        return Written(buffer, places[:kept], changes), refused[:unfit].tolist() if unfit else [], tallies
 
-    def _by_topic(
-        self, changes: Changes, buffer: np.ndarray, places: np.ndarray, tallies: np.ndarray
-    ) -> Iterator[TopicEvents]:
-        at = 0
+    def _by_topic(self, written: Written, tallies: np.ndarray) -> Iterator[TopicEvents]:
+        at, names = 0, self._plans.topics
         topics = tallies[:, layout.EVENTS].nonzero()[0]
         for topic, tally in zip(topics.tolist(), tallies[topics].tolist(), strict=True):
-            end = at + tally[layout.EVENTS]
-            yield TopicEvents(self._plans.topics[topic], buffer, places[at:end], changes, tally)
-            at = end
+            yield TopicEvents(names[topic], written, at, tally)
+            at += tally[layout.EVENTS]
+
+
+def _sizes(places: np.ndarray) -> np.ndarray:
+    sizes: np.ndarray = places[:, layout.VALUE_LENGTH] + np.maximum(places[:, layout.KEY_LENGTH], 0)
+    return sizes
+
+
+def _tally(places: np.ndarray) -> tuple[int, int, int, int]:
+    """As the kernel adds up, field by field."""
+    keyless = np.count_nonzero(places[:, layout.KEY_LENGTH] < 0)
+    return len(places), int(places[:, layout.VALUE_LENGTH].sum()), int(_sizes(places).max(initial=0)), int(keyless)
