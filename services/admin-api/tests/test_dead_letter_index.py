@@ -5,7 +5,7 @@ from pathlib import Path
 from kit.letters import make_letter
 
 from tidegate.contracts.resolution import Outcome, Resolution
-from tidegate_admin.dead_letters.index import NEWEST, Filter, Index
+from tidegate_admin.dead_letters.index import NEWEST, OLDEST, Filter, Index
 from tidegate_admin.frames.raw import Record
 
 
@@ -74,3 +74,14 @@ def test_bytes_that_are_no_dead_letter_stop_nothing(tmp_path: Path) -> None:
     index = Index(tmp_path / "index")
     index.take(records(b"junk", b'{"by":', b"", make_letter(1).encode()))
     assert (index.total(), index.next_offset) == (1, 4)
+
+
+def test_a_selection_goes_on_behind_its_last_one_and_ends_where_it_began(tmp_path: Path) -> None:
+    """What fails again meanwhile lies behind that, and is not met a second time."""
+    index = Index(tmp_path / "index")
+    index.take(records(*(make_letter(n).encode() for n in range(5))))
+    wanted, end = Filter(lane="events", since=make_letter(1).time), index.next_offset
+    first = index.chosen(wanted, OLDEST, end, 2)
+    index.take(records(make_letter(1, time=make_letter(9).time).encode(), make_letter(7).encode(), start=5))
+    rest = index.chosen(wanted, (first[-1].time, first[-1].offset), end, 10)
+    assert [each.id for each in first + rest] == [make_letter(n).id for n in (1, 2, 3, 4)]

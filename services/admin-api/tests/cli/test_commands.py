@@ -4,10 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from tidegate_admin.cli.app import app
 
 COMMAND = Path(sys.executable).with_name("tidegate")
 GOOD = """
@@ -94,8 +100,45 @@ def test_a_wrong_number_of_seconds_is_refused() -> None:
     assert "DEMO_SECONDS=30" in done.stderr
 
 
-def test_every_command_explains_itself() -> None:
-    for command in ("validate", "status", "up", "demo", "version"):
-        done = run(command, "--help")
-        assert done.returncode == 0
-        assert "Usage" in done.stdout
+def commands(found: Any, *words: str) -> Iterator[tuple[str, Any]]:
+    """Each with the words that call it. `Any`: typer brings its own click, whose types are not public."""
+    below = getattr(found, "commands", None)
+    if below is None:
+        yield " ".join(words), found
+    for name, each in (below or {}).items():
+        yield from commands(each, *words, name)
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_every_option_explains_itself(name: str) -> None:
+    command = COMMANDS[name]
+    silent = [each.name for each in command.params if each.param_type_name == "option" and not each.help]
+    assert command.help
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *{each.split()[0] for each in COMMANDS}, ""])
+def test_help_is_told_without_a_service(name: str) -> None:
+    told = CliRunner().invoke(app, [*name.split(), "--help"])
+    assert (told.exit_code, "Usage" in told.stdout) == (0, True)
+
+
+def test_what_asks_the_service_can_be_read_by_programs() -> None:
+    """But what runs the fleet here, and what only ends it."""
+    without = {name for name, each in COMMANDS.items() if not any("--json" in option.opts for option in each.params)}
+    assert without == {"up", "down", "demo"}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("sl", ["slot"]), ("slot ", ["list", "show", "create", "drop", "advance"]), ("dlq replay --dr", ["--dry-run"])],
+)
+def test_the_shell_completes(words: str, expected: list[str]) -> None:
+    """As bash asks what `--install-completion` put there."""
+    typed = f"tidegate {words}".split(" ")
+    asked = {"_TIDEGATE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(typed), "COMP_CWORD": str(len(typed) - 1)}
+    done = run(**asked)
+    assert done.stdout.split() == expected

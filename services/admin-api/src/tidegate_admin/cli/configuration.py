@@ -18,7 +18,10 @@ _CHANGES = ("path", "before", "after", "effect")
 
 
 @app.command("show")
-def show_configuration(context: typer.Context) -> None:
+def show_configuration(
+    context: typer.Context,
+    _json: Annotated[bool, typer.Option("--json", help="It is JSON in any case.")] = False,
+) -> None:
     """Show the configuration in force as JSON, without secrets."""
     asked = asking(context)
     output.json(asked.client.get(f"{asked.path}/configuration"))

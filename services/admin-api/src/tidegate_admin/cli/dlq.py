@@ -1,16 +1,18 @@
 """`tidegate dlq`: dead letters, until their lane delivers them after all or somebody gives them up."""
 
 import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tidegate.errors import ConfigError, StreamError, TransientError
-from tidegate_admin.cli import output
-from tidegate_admin.cli.context import Limit, asking, group, show, show_list
-from tidegate_admin.cli.options import Json, Yes, confirmed
-from tidegate_admin.cli.waiting import until
+from tidegate_admin.cli import output, waiting
+from tidegate_admin.cli.context import Context, Limit, asking, group, show, show_list
+from tidegate_admin.cli.options import Json, Yes, confirmed, microseconds
 
 app = group("Dead letters: find them, look at one, deliver them again, give them up.")
 
@@ -20,6 +22,8 @@ _BARS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
 Lane = Annotated[str | None, typer.Option(help="Of this lane only.")]
 Code = Annotated[str | None, typer.Option(help="Of this error only.")]
 Table = Annotated[str | None, typer.Option(help="Of this table only: schema.table.")]
+Since = Annotated[str | None, typer.Option(help="Found then or later: 2026-01-31T12:00Z.")]
+Until = Annotated[str | None, typer.Option(help="Found before: 2026-01-31T13:00Z.")]
 Id = Annotated[str, typer.Argument(metavar="ID")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…")]
 
@@ -31,12 +35,16 @@ def list_letters(
     code: Code = None,
     table: Table = None,
     key: Annotated[str | None, typer.Option(help='Of this row only: {"id": "7"}, with --table.')] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
     """List dead letters, newest first."""
     asked = asking(context)
-    items = asked.client.pages(f"{asked.path}/dead-letters", limit, lane=lane, code=code, table=table, key=key)
+    wanted = {"lane": lane, "code": code, "table": table, "key": key}
+    times = {"since": microseconds(since), "until": microseconds(until)}
+    items = asked.client.pages(f"{asked.path}/dead-letters", limit, **wanted, **times)
     show_list(items, ("id", "lane", "code", "table", "operation", "commit_lsn", "found"), as_json=json)
 
 
@@ -67,12 +75,14 @@ def purge(
     lane: Lane = None,
     code: Code = None,
     table: Table = None,
+    since: Since = None,
+    until: Until = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many there are.")] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Give dead letters up, for ever. Takes the scope destroy."""
-    asked, chosen = asking(context), _chosen(ids, lane, code, table)
+    asked, chosen = asking(context), _chosen(ids, lane, code, table, since, until)
     path = f"{asked.path}/dead-letters/purge"
     answer = asked.client.post(path, chosen | {"dry_run": True})
     if not dry_run:
@@ -91,6 +101,8 @@ def replay(
     lane: Lane = None,
     code: Code = None,
     table: Table = None,
+    since: Since = None,
+    until: Until = None,
     to: Annotated[str | None, typer.Option(help="To this sink instead of their own; then they stay open.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of each.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also where something newer has been delivered.")] = False,
@@ -99,15 +111,9 @@ def replay(
 ) -> None:
     """Have their lanes deliver them again: each once, and none over something newer of its key."""
     asked, deadline = asking(context), time.monotonic() + wait
-    body = _chosen(ids, lane, code, table) | {"dry_run": dry_run, "force": force}
-    made = asked.client.post(f"{asked.path}/dead-letters/replay", body | ({"to": to} if to else {}))
-    with Progress(*_BARS, console=output.progress(), transient=True) as bar:
-        task = bar.add_task("replay", total=made["letters"])
-        for answer in until(lambda: asked.client.get(f"{asked.path}/dead-letters/replays/{made['id']}")):
-            bar.update(task, completed=answer["answered"])
-            if answer["done"] or time.monotonic() > deadline:
-                break
-    show(answer | {"is_cut": made["is_cut"]}, as_json=json, names=_TOLD)
+    body = _chosen(ids, lane, code, table, since, until) | {"dry_run": dry_run, "force": force}
+    answer = _replayed(asked, body | ({"to": to} if to else {}), deadline)
+    show(answer, as_json=json, names=_TOLD)
     if not answer["done"]:
         raise TransientError(
             "the lanes have not answered for all of them yet",
@@ -119,8 +125,43 @@ def replay(
         raise StreamError(first["message"], code=first["code"], remedy=first["remedy"])
 
 
-def _chosen(ids: list[str] | None, lane: str | None, code: str | None, table: str | None) -> dict[str, Any]:
-    given = {"lane": lane, "code": code, "table": table}
+def _replayed(asked: Context, body: dict[str, Any], deadline: float) -> dict[str, Any]:
+    """As many parts as it takes, each once the one before is done; a refusal ends it. All of them as one answer."""
+    path, parts = f"{asked.path}/dead-letters", []
+    with Progress(*_BARS, console=output.progress(), transient=True) as bar:
+        task, before = bar.add_task("replay", total=None), 0
+        while True:
+            made = asked.client.post(f"{path}/replay", body)
+            bar.update(task, total=before + made["letters"])
+            for answer in waiting.until(partial(asked.client.get, f"{path}/replays/{made['id']}")):
+                bar.update(task, completed=before + answer["answered"])
+                if answer["done"] or time.monotonic() > deadline:
+                    break
+            parts.append(answer)
+            before += answer["answered"]
+            if made["next_cursor"] is None or not answer["done"] or answer["refusals"]:
+                return _together(parts) | {"is_cut": made["is_cut"]}
+            body = body | {"cursor": made["next_cursor"]}
+
+
+def _together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The last part's answer, with what all of them add up to."""
+    fates: Counter[str] = Counter()
+    ids: dict[str, list[str]] = {}
+    for part in parts:
+        fates.update(part["fates"])
+        for fate, letters in part["ids"].items():
+            ids.setdefault(fate, []).extend(letters)
+    summed = {name: sum(part[name] for part in parts) for name in ("letters", "answered")}
+    refusals = [refusal for part in parts for refusal in part["refusals"]]
+    return parts[-1] | summed | {"fates": dict(fates), "ids": ids, "refusals": refusals}
+
+
+def _chosen(
+    ids: list[str] | None, lane: str | None, code: str | None, table: str | None, since: str | None, until: str | None
+) -> dict[str, Any]:
+    times = {"since": microseconds(since), "until": microseconds(until)}
+    given = {"lane": lane, "code": code, "table": table} | times
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if ids:
         chosen["ids"] = ids

@@ -1,7 +1,6 @@
 """`tidegate lane`: their states, and what is asked of one. A command ends when the lane has done it or has refused."""
 
 import time
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ import typer
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.context import Context, asking, group, show, show_list
-from tidegate_admin.cli.options import Json, Yes, confirmed
+from tidegate_admin.cli.options import Json, Yes, confirmed, microseconds
 from tidegate_admin.cli.waiting import until
 
 app = group("Lanes: their states, and what may be asked of one.")
@@ -66,7 +65,7 @@ def rewind(
     places: dict[str, Any] = {
         "commit_lsn": to,
         "offset": offset,
-        "since": _microseconds(since) if since else None,
+        "since": microseconds(since),
         "beginning": beginning or None,
     }
     given = {key: value for key, value in places.items() if value is not None}
@@ -116,11 +115,3 @@ def _check(name: str, answer: dict[str, Any]) -> None:
         )
     if answer["result"] == "refused":
         raise StreamError(answer["message"], code=answer["code"], remedy=answer["remedy"])
-
-
-def _microseconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError("--since is no time", code="REWIND_PLACE", remedy="Write it as 2026-01-31T12:00Z.") from None
-    return int(moment.timestamp() * 1_000_000)

@@ -68,9 +68,9 @@ def changes(context: typer.Context, limit: Limit = 50, json: Json = False) -> No
 @frames.command("list")
 def list_frames(
     context: typer.Context,
-    offset: int | None = None,
-    lsn: str | None = None,
-    xid: int | None = None,
+    offset: Annotated[int | None, typer.Option(help="From this one on.")] = None,
+    lsn: Annotated[str | None, typer.Option(help="From the one that reaches it on.")] = None,
+    xid: Annotated[int | None, typer.Option(help="From this transaction's first one on.")] = None,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -81,7 +81,12 @@ def list_frames(
 
 
 @frames.command("show")
-def show_frame(context: typer.Context, offset: int, rows: int = 100, json: Json = False) -> None:
+def show_frame(
+    context: typer.Context,
+    offset: int,
+    rows: Annotated[int, typer.Option(help="How many of its rows, at most.")] = 100,
+    json: Json = False,
+) -> None:
     """Show one frame with its rows. Takes the scope data."""
     asked = asking(context)
     frame = asked.client.get(f"{asked.path}/frames/{offset}", rows=rows)

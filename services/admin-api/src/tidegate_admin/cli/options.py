@@ -1,6 +1,7 @@
 """What several commands take, and how something that destroys is confirmed."""
 
 import sys
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -45,3 +46,13 @@ def path_of(client: Client, pipeline: str | None) -> str:
             )
         pipeline = names[0]
     return f"/api/v1/pipelines/{pipeline}"
+
+
+def microseconds(text: str | None) -> int | None:
+    """Of unix time."""
+    if text is None:
+        return None
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1_000_000)
+    except ValueError:
+        raise ConfigError("this is no time", code="TIME_INVALID", remedy="Write it as 2026-01-31T12:00Z.") from None

@@ -68,7 +68,11 @@ def show_source(context: typer.Context, json: Json = False) -> None:
 
 
 @source.command("tables")
-def source_tables(context: typer.Context, schema: str | None = None, json: Json = False) -> None:
+def source_tables(
+    context: typer.Context,
+    schema: Annotated[str | None, typer.Option(help="Of this schema only.")] = None,
+    json: Json = False,
+) -> None:
     """List tables: identity, size, published or not."""
     asked = asking(context)
     items = asked.client.pages(f"{asked.path}/source/tables", schema=schema)

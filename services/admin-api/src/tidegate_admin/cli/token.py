@@ -65,6 +65,7 @@ def revoke(
     identity: Annotated[str, typer.Argument(metavar="ID", help="As `token list` shows it.")],
     file: File,
     yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Revoke a token. The service refuses it within a second."""
     confirmed(f"revoke {identity}", yes=yes)
@@ -73,6 +74,8 @@ def revoke(
             f"no token has the id {identity}", code="TOKEN_UNKNOWN", remedy="`tidegate token list` shows them."
         )
     output.progress().print(f"revoked {identity}")
+    if json:
+        output.json({"id": identity, "done": "revoked"})
 
 
 def _time(seconds: int | None) -> str:

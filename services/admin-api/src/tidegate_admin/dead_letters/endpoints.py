@@ -16,7 +16,7 @@ from tidegate.contracts.resolution import Outcome, decode_record
 from tidegate.errors import DecodeError
 from tidegate.lsn import format_lsn
 from tidegate_admin.dead_letters import replays
-from tidegate_admin.dead_letters.index import NEWEST, Chosen, Entry, Filter, Index, key_hash
+from tidegate_admin.dead_letters.index import NEWEST, OLDEST, Chosen, Entry, Filter, Index, key_hash
 from tidegate_admin.dead_letters.schemas import (
     LetterCount,
     LetterCounts,
@@ -125,7 +125,7 @@ async def replay_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Re
     """Each lane does it in its own transaction, and refuses what something newer of its key has overtaken."""
 
     async def action() -> ReplayStarted:
-        chosen = await _chosen(of.letters.index, wanted, replays.MOST_REPLAYED + 1)
+        chosen, end = await _chosen(of.letters.index, wanted, replays.MOST_REPLAYED + 1)
         if not chosen:
             raise _unknown()
         taken = chosen[: replays.MOST_REPLAYED]
@@ -135,7 +135,9 @@ async def replay_dead_letters(of: Of, caller: Asking, once: DoneOnce, wanted: Re
             if not of.has_sink(lane):
                 raise lane_unknown()
         identity = await replays.start(of, made, terms)
-        return ReplayStarted(id=identity, letters=len(taken), is_cut=len(chosen) > len(taken))
+        is_cut = len(chosen) > len(taken)
+        last = encode_cursor(taken[-1].time, taken[-1].offset, end) if is_cut else None
+        return ReplayStarted(id=identity, letters=len(taken), is_cut=is_cut, next_cursor=last)
 
     return await once.do(action, HTTPStatus.ACCEPTED)
 
@@ -174,14 +176,18 @@ async def _selected(index: Index, wanted: Selection) -> list[str]:
     return await asyncio.to_thread(index.ids, _filter(wanted), MOST_PURGED + 1)
 
 
-async def _chosen(index: Index, wanted: Selection, limit: int) -> list[Chosen]:
+async def _chosen(index: Index, wanted: Replay, limit: int) -> tuple[list[Chosen], int]:
+    """And where the topic ended when the first part was asked for: one that fails again lies behind that, and would
+    else be asked for in part after part."""
     if wanted.ids is not None:
-        return await asyncio.to_thread(index.chosen_ids, wanted.ids)
-    return await asyncio.to_thread(index.chosen, _filter(wanted), limit)
+        return await asyncio.to_thread(index.chosen_ids, wanted.ids), 0
+    place = decode_cursor(wanted.cursor, int, int, int) if wanted.cursor else (*OLDEST, index.next_offset)
+    time, offset, end = map(int, place)
+    return await asyncio.to_thread(index.chosen, _filter(wanted), (time, offset), end, limit), end
 
 
 def _filter(wanted: Selection) -> Filter:
-    chosen = Filter(wanted.lane, wanted.code, wanted.table, until=wanted.until)
+    chosen = Filter(wanted.lane, wanted.code, wanted.table, since=wanted.since, until=wanted.until)
     if chosen == Filter():
         raise ApiError(
             HTTPStatus.UNPROCESSABLE_ENTITY,

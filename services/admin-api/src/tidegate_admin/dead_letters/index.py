@@ -51,7 +51,9 @@ NEWEST = (2**63 - 1, 2**63 - 1)
 """Where a list begins."""
 _COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
 
-_CHOSEN = "id, lane, offset, channel, key, commit_lsn, ordinal"
+OLDEST = (-1, -1)
+"""Where a selection begins."""
+_CHOSEN = "id, lane, time, offset, channel, key, commit_lsn, ordinal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Chosen:
 
     id: str
     lane: str
+    time: int
     offset: int
     kin: bytes
     """Letters of one key share it, in one lane."""
@@ -172,11 +175,15 @@ class Index:
         with self._lock:
             return [row[0] for row in self._base.execute(query, [*values, limit])]
 
-    def chosen(self, wanted: Filter, limit: int) -> list[Chosen]:
+    def chosen(self, wanted: Filter, after: tuple[int, int], end: int, limit: int) -> list[Chosen]:
+        """Oldest first, of those found before the offset `end`. `after`: time and offset of the last one known."""
+        if wanted.since is not None:  # one bound, not two, as in `page`
+            after, wanted = max(after, (wanted.since, -1)), replace(wanted, since=None)
         where, values = wanted.where()
-        query = f"SELECT {_CHOSEN} FROM letters WHERE time >= 0{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
+        place = "WHERE (time, offset) > (?, ?) AND offset < ?"
+        query = f"SELECT {_CHOSEN} FROM letters {place}{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
         with self._lock:
-            return [_chosen(row) for row in self._base.execute(query, [*values, limit])]
+            return [_chosen(row) for row in self._base.execute(query, [*after, end, *values, limit])]
 
     def chosen_ids(self, identities: Iterable[str]) -> list[Chosen]:
         query = f"SELECT {_CHOSEN} FROM letters WHERE id = ?"  # noqa: S608 - constants
@@ -243,8 +250,8 @@ class Index:
 
 
 def _chosen(row: tuple[Any, ...]) -> Chosen:
-    identity, lane, offset, channel, key, commit_lsn, ordinal = row
-    return Chosen(identity, lane, offset, channel.encode() + b"\0" + (key or b""), (commit_lsn, ordinal))
+    identity, lane, time, offset, channel, key, commit_lsn, ordinal = row
+    return Chosen(identity, lane, time, offset, channel.encode() + b"\0" + (key or b""), (commit_lsn, ordinal))
 
 
 def key_hash(table: str, key: Mapping[str, str | None]) -> bytes:

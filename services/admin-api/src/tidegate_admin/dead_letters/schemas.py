@@ -62,6 +62,7 @@ class Selection(BaseModel):
     lane: Plain | None = None
     code: Plain | None = None
     table: Plain | None = None
+    since: int | None = Field(None, ge=0, lt=2**62, description="Unix microseconds: those found then or later.")
     until: int | None = Field(None, ge=0, lt=2**62, description="Unix microseconds: those found before.")
 
 
@@ -77,6 +78,12 @@ class Replay(Selection):
         False, description="Deliver also where something newer of the same key has been delivered, or may have been."
     )
     to: Plain | None = Field(None, description="Another sink, which its lane delivers to; then they stay open.")
+    cursor: str | None = Field(
+        None,
+        max_length=1024,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="`next_cursor` of the part before: those that are younger. Once the part before is done.",
+    )
 
 
 class Purged(BaseModel):
@@ -90,6 +97,7 @@ class ReplayStarted(BaseModel):
     id: str
     letters: int
     is_cut: bool = Field(description="More are meant than are asked for at once: these are the oldest.")
+    next_cursor: str | None = Field(None, description="Asks for those behind them; null: there are no more.")
 
 
 class Refusal(BaseModel):
