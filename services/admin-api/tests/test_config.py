@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import ConfigError
-from tidegate_admin.config import TOKENS_VARIABLE, Told, load_settings
+from tidegate_admin.config import Told, load_settings
 from tidegate_admin.security import tokens
 from tidegate_admin.security.scopes import Scope
+from tidegate_admin.security.tokens import TOKENS_VARIABLE
 
 FILE = """
 pipeline: {name}

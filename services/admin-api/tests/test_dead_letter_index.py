@@ -5,7 +5,8 @@ from pathlib import Path
 from kit.letters import make_letter
 
 from tidegate.contracts.resolution import Outcome, Resolution
-from tidegate_admin.dead_letters.index import NEWEST, OLDEST, Filter, Index
+from tidegate_admin.dead_letters.entries import NEWEST, OLDEST, Filter
+from tidegate_admin.dead_letters.index import Index
 from tidegate_admin.frames.raw import Record
 
 

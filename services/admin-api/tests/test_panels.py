@@ -2,8 +2,13 @@
 
 from dataclasses import fields
 
-from tidegate_admin.dead_letters.index import Entry
-from tidegate_admin.ui.panels import letters_list
+import pytest
+
+from tidegate_admin.dead_letters.entries import Entry
+from tidegate_admin.pipelines.schemas import LagModel, LaneModel
+from tidegate_admin.pipelines.service import Shown
+from tidegate_admin.ui.panels import lanes_panel, letters_list
+from tidegate_admin.ui.render import draw_lanes
 
 HOSTILE = "\"><script>alert('1')</script>"
 

@@ -15,9 +15,8 @@ from tidegate.errors import ConfigError, Problem
 from tidegate_admin.security.egress import Egress
 from tidegate_admin.security.limits import Limits
 from tidegate_admin.security.origin import is_loopback
-from tidegate_admin.security.tokens import read_tokens
+from tidegate_admin.security.tokens import TOKENS_VARIABLE, read_tokens
 
-TOKENS_VARIABLE = "TIDEGATE_ADMIN_TOKENS"
 SECRET_SECTIONS = ("source", "redis", "kafka")
 """Whose secrets this service reads: sinks' are the processor's."""
 

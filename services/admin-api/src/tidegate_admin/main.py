@@ -15,10 +15,12 @@ from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
 from tidegate_admin.access import Access
 from tidegate_admin.app import create_app
-from tidegate_admin.config import TOKENS_VARIABLE, AdminSettings, Told, load_settings
+from tidegate_admin.config import AdminSettings, Told, load_settings
+from tidegate_admin.connections import Patience
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.limits import Limits
 
+from tidegate_admin.security.tokens import TOKENS_VARIABLE
 _BACKLOG = 128
 _GRACE_SECONDS = 5
 _REQUESTS_AT_ONCE = 1_000

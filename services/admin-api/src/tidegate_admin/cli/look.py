@@ -13,9 +13,7 @@ from tidegate_admin.cli.client import Client
 from tidegate_admin.cli.context import Limit, asking, group, show, show_list, text
 from tidegate_admin.cli.lane import Seconds, ask_all
 from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, path_of
-from tidegate_admin.cli.status import table
 from tidegate_admin.cli.waiting import until
-from tidegate_admin.pipelines.schemas import PipelineModel
 
 pipelines = group("Pipelines: reader, lanes, lag by stage, slot, gate.")
 frames = group("The raw topic: frames, and their rows.")
@@ -30,7 +28,7 @@ def list_pipelines(context: typer.Context, json: Json = False) -> None:
     if json:
         output.json({"items": found})
         return
-    output.data().print(table([PipelineModel.model_validate(each) for each in found]))
+    _draw(found)
 
 
 @pipelines.command("show")
@@ -41,8 +39,16 @@ def show_pipeline(context: typer.Context, json: Json = False) -> None:
     if json:
         output.json(found)
     else:
-        output.data().print(table([PipelineModel.model_validate(found)]))
+        _draw([found])
     raise typer.Exit(ExitCode.RETRY if found["state"] == "down" else ExitCode.CLEAN)
+
+
+def _draw(found: list[dict[str, Any]]) -> None:
+    """Imported here: every command would else wait for it, and completion too."""
+    from tidegate_admin.cli.status import table
+    from tidegate_admin.pipelines.schemas import PipelineModel
+
+    output.data().print(table([PipelineModel.model_validate(each) for each in found]))
 
 
 @pipelines.command()

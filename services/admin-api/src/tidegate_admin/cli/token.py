@@ -11,9 +11,9 @@ from rich.table import Table
 from tidegate.errors import ConfigError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.options import Json, Yes, confirmed
-from tidegate_admin.config import TOKENS_VARIABLE
 from tidegate_admin.security import tokens
 from tidegate_admin.security.scopes import Scope
+from tidegate_admin.security.tokens import TOKENS_VARIABLE
 
 app = typer.Typer(help="Make, list and revoke tokens of the admin service.", no_args_is_help=True)
 

@@ -16,7 +16,8 @@ from tidegate.contracts.resolution import Outcome, decode_record
 from tidegate.errors import DecodeError
 from tidegate.lsn import format_lsn
 from tidegate_admin.dead_letters import replays
-from tidegate_admin.dead_letters.index import NEWEST, OLDEST, Chosen, Entry, Filter, Index, key_hash
+from tidegate_admin.dead_letters.entries import NEWEST, OLDEST, Chosen, Entry, Filter, key_hash
+from tidegate_admin.dead_letters.index import Index
 from tidegate_admin.dead_letters.schemas import (
     LetterCount,
     LetterCounts,

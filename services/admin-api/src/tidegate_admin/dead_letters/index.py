@@ -4,12 +4,10 @@ Invariant: it says what the topic says up to `next_offset`, whatever dies when: 
 written in one transaction. No payload and no key is in it, only a hash to find a key by.
 """
 
-import hashlib
-import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,6 +16,7 @@ from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.resolution import Resolution, decode_record
 from tidegate.errors import DecodeError
 from tidegate.observability import logs
+from tidegate_admin.dead_letters.entries import Chosen, Entry, Filter, key_hash
 from tidegate_admin.frames.decoded import single_change
 from tidegate_admin.frames.raw import Record
 
@@ -47,84 +46,28 @@ CREATE TABLE IF NOT EXISTS counts (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_letters ON counts (letters);
 """
-NEWEST = (2**63 - 1, 2**63 - 1)
-"""Where a list begins."""
 _COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
 
-OLDEST = (-1, -1)
-"""Where a selection begins."""
 _CHOSEN = "id, lane, time, offset, channel, key, commit_lsn, ordinal"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    lane: str | None = None
-    code: str | None = None
-    table: str | None = None
-    key: bytes | None = None
-    since: int | None = None
-    until: int | None = None
-    """Unix microseconds."""
-
-    def where(self) -> tuple[str, list[Any]]:
-        wanted = {
-            "lane = ?": self.lane,
-            "code = ?": self.code,
-            "channel = ?": self.table,
-            "key = ?": self.key,
-            "time >= ?": self.since,
-            "time < ?": self.until,
-        }
-        given = {text: value for text, value in wanted.items() if value is not None}
-        return "".join(f" AND {text}" for text in given), list(given.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    offset: int
-    id: str
-    lane: str
-    code: str
-    channel: str
-    operation: str
-    commit_lsn: str
-    ordinal: int
-    time: int
-    found: int
-    message: str
-    remedy: str
-    frame_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What a replay has to know of a letter."""
-
-    id: str
-    lane: str
-    time: int
-    offset: int
-    kin: bytes
-    """Letters of one key share it, in one lane."""
-    place: tuple[str, int]
-
-
 class Index:
-    """Calls block for as long as the disk does: they are made from threads, one at a time."""
+    """Calls block for as long as the disk does: they are made from threads. Who asks does not wait for who writes."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = Lock()
+        self._lock, self._looking = Lock(), Lock()
         self._path = path
         self._base = self._opened()
+        self._view = self._connected()
 
     @property
     def next_offset(self) -> int:
-        with self._lock:
-            return int(self._base.execute("SELECT next_offset FROM place").fetchone()[0])
+        with self._looking:
+            return int(self._view.execute("SELECT next_offset FROM place").fetchone()[0])
 
     def belongs_to(self, topic_id: str, end: int) -> bool:
-        with self._lock:
-            known, reached = self._base.execute("SELECT topic_id, next_offset FROM place").fetchone()
+        with self._looking:
+            known, reached = self._view.execute("SELECT topic_id, next_offset FROM place").fetchone()
         return bool(known == topic_id and reached <= end)
 
     def begin_anew(self, topic_id: str) -> None:
@@ -140,10 +83,13 @@ class Index:
             base.execute("UPDATE place SET next_offset = ?", [records[-1].offset + 1])
 
     def settle(self) -> None:
-        """After many records: what the planner has to know to choose among indexes."""
+        """After many records: what the planner has to know to choose among indexes, which it reads when it opens."""
         with self._lock:
             self._base.execute("PRAGMA analysis_limit = 1000")
             self._base.execute("ANALYZE")
+        with self._looking:
+            self._view.close()
+            self._view = self._connected()
 
     def page(self, wanted: Filter, before: tuple[int, int], limit: int) -> list[Entry]:
         """Newest first. `before`: time and offset of the last one that is known."""
@@ -152,28 +98,28 @@ class Index:
         where, values = wanted.where()
         place = "WHERE (time, offset) < (?, ?)"
         query = f"SELECT {_COLUMNS} FROM letters {place}{where} ORDER BY time DESC, offset DESC LIMIT ?"  # noqa: S608 - constants
-        with self._lock:
-            return [Entry(*row) for row in self._base.execute(query, [*before, *values, limit])]
+        with self._looking:
+            return [Entry(*row) for row in self._view.execute(query, [*before, *values, limit])]
 
     def get(self, identity: str) -> Entry | None:
-        with self._lock:
-            row = self._base.execute(f"SELECT {_COLUMNS} FROM letters WHERE id = ?", [identity]).fetchone()  # noqa: S608
+        with self._looking:
+            row = self._view.execute(f"SELECT {_COLUMNS} FROM letters WHERE id = ?", [identity]).fetchone()  # noqa: S608
         return Entry(*row) if row else None
 
     def counts(self) -> list[tuple[str, str, str, int]]:
-        with self._lock:
+        with self._looking:
             query = "SELECT lane, code, channel, letters FROM counts WHERE letters > 0 ORDER BY letters DESC LIMIT 1000"
-            return self._base.execute(query).fetchall()
+            return self._view.execute(query).fetchall()
 
     def total(self) -> int:
-        with self._lock:
-            return int(self._base.execute("SELECT letters FROM place").fetchone()[0])
+        with self._looking:
+            return int(self._view.execute("SELECT letters FROM place").fetchone()[0])
 
     def ids(self, wanted: Filter, limit: int) -> list[str]:
         where, values = wanted.where()
         query = f"SELECT id FROM letters WHERE time >= 0{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
-        with self._lock:
-            return [row[0] for row in self._base.execute(query, [*values, limit])]
+        with self._looking:
+            return [row[0] for row in self._view.execute(query, [*values, limit])]
 
     def chosen(self, wanted: Filter, after: tuple[int, int], end: int, limit: int) -> list[Chosen]:
         """Oldest first, of those found before the offset `end`. `after`: time and offset of the last one known."""
@@ -182,22 +128,23 @@ class Index:
         where, values = wanted.where()
         place = "WHERE (time, offset) > (?, ?) AND offset < ?"
         query = f"SELECT {_CHOSEN} FROM letters {place}{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
-        with self._lock:
-            return [_chosen(row) for row in self._base.execute(query, [*after, end, *values, limit])]
+        with self._looking:
+            return [_chosen(row) for row in self._view.execute(query, [*after, end, *values, limit])]
 
     def chosen_ids(self, identities: Iterable[str]) -> list[Chosen]:
         query = f"SELECT {_CHOSEN} FROM letters WHERE id = ?"  # noqa: S608 - constants
-        with self._lock:
-            rows = [self._base.execute(query, [each]).fetchone() for each in dict.fromkeys(identities)]
+        with self._looking:
+            rows = [self._view.execute(query, [each]).fetchone() for each in dict.fromkeys(identities)]
         return [_chosen(row) for row in rows if row]
 
     def known(self, identities: Iterable[str]) -> list[str]:
-        with self._lock:
+        with self._looking:
             found = "SELECT 1 FROM letters WHERE id = ?"
-            return [each for each in dict.fromkeys(identities) if self._base.execute(found, [each]).fetchone()]
+            return [each for each in dict.fromkeys(identities) if self._view.execute(found, [each]).fetchone()]
 
     def close(self) -> None:
-        with self._lock:
+        with self._looking, self._lock:
+            self._view.close()
             self._base.close()
 
     def _take_one(self, base: sqlite3.Connection, record: Record) -> None:
@@ -233,9 +180,12 @@ class Index:
                 path.unlink()
             return self._try_open()
 
+    def _connected(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+
     def _try_open(self) -> sqlite3.Connection:
         self._path.touch(mode=0o600)
-        base = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        base = self._connected()
         try:
             base.executescript(_SCHEMA)
             row = base.execute("SELECT version FROM place").fetchone()
@@ -252,11 +202,6 @@ class Index:
 def _chosen(row: tuple[Any, ...]) -> Chosen:
     identity, lane, time, offset, channel, key, commit_lsn, ordinal = row
     return Chosen(identity, lane, time, offset, channel.encode() + b"\0" + (key or b""), (commit_lsn, ordinal))
-
-
-def key_hash(table: str, key: Mapping[str, str | None]) -> bytes:
-    text = json.dumps([table, dict(sorted(key.items()))], separators=(",", ":"))
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _keep(base: sqlite3.Connection, offset: int, letter: DeadLetter) -> None:

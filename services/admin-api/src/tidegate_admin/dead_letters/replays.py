@@ -18,7 +18,7 @@ from tidegate.clock import unix_microseconds
 from tidegate.contracts.request import MOST_IDS, Asked, LaneOutcome, LaneRequest, Result
 from tidegate.errors import ConfigError
 from tidegate_admin.access import PipelineAccess
-from tidegate_admin.dead_letters.index import Chosen
+from tidegate_admin.dead_letters.entries import Chosen
 from tidegate_admin.dead_letters.schemas import Refusal, ReplayProgress
 from tidegate_admin.errors import ApiError
 from tidegate_admin.lanes import requests

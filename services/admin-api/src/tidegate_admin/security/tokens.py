@@ -27,6 +27,7 @@ from tidegate.errors import ConfigError
 from tidegate.observability import logs
 from tidegate_admin.security.scopes import Caller, Scope
 
+TOKENS_VARIABLE = "TIDEGATE_ADMIN_TOKENS"
 _LOOK_SECONDS = 1.0
 LARGEST_BYTES = 2**20
 _TOKEN = re.compile(r"tg_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)

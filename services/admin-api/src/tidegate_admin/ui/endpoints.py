@@ -9,7 +9,7 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from tidegate_admin.dead_letters.index import NEWEST, Filter
+from tidegate_admin.dead_letters.entries import NEWEST, Filter
 from tidegate_admin.deps import Given, Of
 from tidegate_admin.pipelines.endpoints import pipelines
 from tidegate_admin.security.scopes import Scope, needs

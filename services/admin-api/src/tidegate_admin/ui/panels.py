@@ -6,7 +6,7 @@ Invariant: every value passes `escape`; what the script fills in is empty here a
 from collections.abc import Iterable
 from html import escape
 
-from tidegate_admin.dead_letters.index import Entry
+from tidegate_admin.dead_letters.entries import Entry
 from tidegate_admin.pipelines.schemas import LaneModel, PipelineModel
 from tidegate_admin.ui.snapshots import snapshots_panel
 from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
