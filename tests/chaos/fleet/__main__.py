@@ -33,7 +33,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)
     servers = Servers(folder, asked.postgres)
-    trials = Trials(servers, seed, Path(asked.out) / "failures", tell=lambda said: console.print(f"   {said}"))
+    keep, tier = Path(asked.out) / "failures", Tier(asked.tier)
+    trials = Trials(servers, seed, keep, tell=lambda said: console.print(f"   {said}"), tier=tier)
     deadline = time.monotonic() + asked.seconds if asked.seconds else float("inf")
     try:
         servers.start()

@@ -3,11 +3,13 @@
 Invariant: data only; the faults themselves are elsewhere.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chaos.fleet.field import Fault
+from chaos.fleet.field import Fault, Outcome
+from chaos.fleet.rig import Rig, Servers
 
 
 class Tier(StrEnum):
@@ -17,9 +19,17 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """A trial on a pipeline of its own, which nobody has started yet."""
+
+    run: Callable[[Rig, Servers, Tier, random.Random], Outcome]
+    settings: Callable[[Tier], Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     name: str
-    fault: Fault
+    fault: Fault | Alone
     quick: int = 0
     """Trials in the quick tier; the others multiply."""
     nightly: int = 10

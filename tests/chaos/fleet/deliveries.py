@@ -22,6 +22,9 @@ _CALL_SECONDS = 10.0
 _SETTLE_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 _AT_ONCE = 5_000
+_NOTICES = ("SCHEMA_CHANGE", "SNAPSHOT_STARTED", "SNAPSHOT_COMPLETED")
+"""About tables, not about rows."""
+_BEHIND_THE_CHANGES = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,13 @@ class Arrived:
 
     @property
     def position(self) -> tuple[int, int]:
-        return self.commit_lsn, int(self.event["position"]["ordinal"].digits)
+        """Rows of a snapshot have one among changes, and none among themselves."""
+        return self.commit_lsn, _BEHIND_THE_CHANGES if self.is_row else int(self.event["position"]["ordinal"].digits)
+
+    @property
+    def is_row(self) -> bool:
+        """Of a snapshot, not a change."""
+        return self.kind == "SNAPSHOT"
 
     @property
     def commit_lsn(self) -> int:
@@ -108,7 +117,8 @@ class Deliveries:
                 if place[0] == self._letters:
                     self._dead.append(decode_dead_letter(message.value() or b""))
                 else:
-                    arrived.append(_arrived(message))
+                    found = _arrived(message)
+                    arrived += [found] if found.kind not in _NOTICES else []
                 self._next[place] = (message.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ends[place] = message.offset() or 0

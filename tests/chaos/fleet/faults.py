@@ -13,13 +13,14 @@ from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import psycopg
-from chaos.fleet.field import Fault, Field
+from chaos.fleet.field import CATCH_UP_SECONDS, Fault, Field
 from chaos.fleet.keeper import Keeper
 from kit.wait import wait
 
 from tidegate.contracts import names
 from tidegate.contracts.status import LaneStatus
 from tidegate.failpoints import Failpoint
+from tidegate.lsn import parse_lsn
 
 FLOW_SECONDS = 30.0
 REACH_SECONDS = 60.0
@@ -137,6 +138,19 @@ def frozen(name: str) -> Fault:
     return fault
 
 
+def both_frozen(field: Field, draw: random.Random) -> None:
+    """Longer than sessions and transactions live; who wakes first is drawn."""
+    flow(field, draw)
+    keepers = [field.reader, field.processor]
+    for keeper in keepers:
+        keeper.freeze()
+    pause(draw.uniform(10, 40))
+    draw.shuffle(keepers)
+    for keeper in keepers:
+        keeper.thaw()
+        pause(draw.uniform(0, 2))
+
+
 def sender_terminated(field: Field, draw: random.Random) -> None:
     for _ in range(draw.randint(1, 3)):
         flow(field, draw)
@@ -189,6 +203,19 @@ def interleaved(field: Field, draw: random.Random) -> None:
         first.commit()
 
 
+def left_open(field: Field, draw: random.Random) -> None:
+    """Somebody forgets to commit: what others commit meanwhile arrives and is confirmed, and his comes when he does."""
+    with psycopg.connect(field.rig.dsn) as forgetful:
+        forgetful.execute("INSERT INTO hostile (id) VALUES (%s)", [field.own_id()])
+        flow(field, draw)
+        meanwhile = parse_lsn(field.rig.sql("SELECT pg_current_wal_lsn()::text")[0][0])
+        reached = "I9: what others commit is confirmed beside an open transaction"
+        wait(lambda: field.rig.confirmed() >= meanwhile, CATCH_UP_SECONDS, reached, 0.1)
+        draw.choice((field.reader, field.processor)).kill()
+        flow(field, draw)
+        forgetful.commit()
+
+
 def checkpoint_lost(field: Field, draw: random.Random) -> None:
     """Spark's own memory of the query goes, while it runs and when it starts again: it is scratch."""
     flow(field, draw)
@@ -197,3 +224,28 @@ def checkpoint_lost(field: Field, draw: random.Random) -> None:
     flow(field, draw)
     if draw.random() < 0.5:
         field.processor.kill()
+
+
+def newest_commit_lost(field: Field, draw: random.Random) -> None:
+    """Of Spark's own log: a replay of the newest batch is asked for, and the offsets of one are empty."""
+    flow(field, draw)
+    for checkpoint in (field.rig.folder / "tmp").glob("tidegate-lane-*"):
+        for kept in sorted((checkpoint / "commits").glob("[0-9]*"))[-1:]:
+            kept.unlink(missing_ok=True)
+        for kept in sorted((checkpoint / "offsets").glob("[0-9]*"))[-1:]:
+            kept.write_bytes(b"")
+    worker_killed(field, draw)
+
+
+def giant_transaction(field: Field, draw: random.Random) -> None:
+    """Two thousand savepoints, every other one undone, twenty rows each; and a kill while it is delivered."""
+    mark = field.own_id()
+    with psycopg.connect(field.rig.dsn) as link:
+        for number in range(2_000):
+            link.execute("SAVEPOINT here")
+            made = [f"{mark}.{number}.", number]
+            link.execute("INSERT INTO keyless SELECT %s || n, %s FROM generate_series(1, 20) n", made)
+            link.execute("ROLLBACK TO here" if number % 2 else "RELEASE here")
+    if draw.random() < 0.7:
+        pause(draw.uniform(0.1, 1.5))
+        draw.choice((field.reader, field.processor)).kill()

@@ -20,6 +20,7 @@ from chaos.fleet.load import Load
 from chaos.fleet.mirror import Mirror
 from chaos.fleet.raw_watch import RawWatch
 from chaos.fleet.rig import SINK, Rig, Servers
+from chaos.fleet.rows import Read
 from chaos.fleet.sampler import Sampler
 from chaos.fleet.tables import Number
 from chaos.fleet.witness import Witness
@@ -57,6 +58,8 @@ class Field:
         self.redis = redis.Redis.from_url(servers.redis.url)
         self.draw = random.Random(seed)
         self.acks_may_vanish = self.may_repeat = False
+        self.reads: list[Read] = []
+        """What snapshots have read to their ends since the last barrier."""
         self._witness = Witness(self.rig.dsn, f"witness_{pipeline}")
         self._deliveries = Deliveries(servers.kafka.bootstrap, pipeline)
         self._raw = RawWatch(servers.kafka.bootstrap, pipeline)
@@ -158,8 +161,15 @@ class Field:
     def _compare(self, outcome: Outcome, arrived: list[Arrived]) -> None:
         entries, witnessed = self.load.ledger.take(), self._witness.take()
         evidence = Evidence(
-            entries, witnessed, arrived, self._sampler.take(), self._deliveries.take_dead(), self.acks_may_vanish
+            entries,
+            witnessed,
+            arrived,
+            self._sampler.take(),
+            self._deliveries.take_dead(),
+            tuple(self.reads),
+            self.acks_may_vanish,
         )
+        self.reads.clear()
         outcome.transactions, outcome.events = len(witnessed), len(arrived)
         found = self._judge.violations(evidence, self.rig.dsn)
         if self.may_repeat:

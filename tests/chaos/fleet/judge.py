@@ -22,6 +22,7 @@ from chaos.fleet.deliveries import Arrived
 from chaos.fleet.ids import expected_id
 from chaos.fleet.ledger import Entry, Outcome
 from chaos.fleet.mirror import Mirror
+from chaos.fleet.rows import Read, missed
 from chaos.fleet.sampler import Sample
 from chaos.fleet.witness import Seen, Transaction
 
@@ -50,6 +51,7 @@ class Evidence:
     arrived: Sequence[Arrived]
     samples: Sequence[Sample]
     dead: Sequence[DeadLetter] = ()
+    reads: Sequence[Read] = ()
     acks_may_vanish: bool = False
     """A trial that empties Redis: a later sample may not show what an earlier confirmation stood on."""
 
@@ -70,14 +72,16 @@ class Judge:
     def violations(self, evidence: Evidence, dsn: str) -> list[Violation]:
         once = [each for each in evidence.arrived if each.event["id"] not in self._ids]
         once = list({each.event["id"]: each for each in reversed(once)}.values())[::-1]
+        changes = [each for each in once if not each.is_row]
         dead = {(letter.xid or 0, letter.position.ordinal) for letter in evidence.dead}
         tokens = self._exempted(evidence.witnessed, dead)
         rules = (
             self._one_by_one(evidence.arrived),
-            _transactions(evidence.witnessed, once, dead),
-            _outcomes(evidence.entries, once, tokens),
+            _transactions(evidence.witnessed, changes, dead),
+            _outcomes(evidence.entries, changes, tokens),
             self._samples(evidence),
-            _not_durable(evidence.samples, once),
+            _not_durable(evidence.samples, changes),
+            (Violation("I1", what) for what in missed(evidence.reads, self.mirror, once)),
             self._mirrored(once, dsn),
         )
         return [violation for rule in rules for violation in _first(rule)]
@@ -95,10 +99,11 @@ class Judge:
     def _one_by_one(self, arrived: Iterable[Arrived]) -> Iterator[Violation]:
         for each in arrived:
             place = each.topic, each.partition
-            if each.position <= self._last.get(place, (0, 0)):
+            last = self._last.get(place, (0, 0))
+            if each.position < last or (each.position == last and not each.is_row):
                 back = each.event["position"]["commit_lsn"]
                 yield Violation("I4", f"{each.table}: position goes back to {back}", is_repetition=True)
-            self._last[place] = max(each.position, self._last.get(place, each.position))
+            self._last[place] = max(each.position, last)
             if each.key is not None and self._partition_of.setdefault((each.topic, each.key), each.partition) != (
                 each.partition
             ):
@@ -109,7 +114,7 @@ class Judge:
                 again = each.event["position"]["commit_lsn"]
                 yield Violation("I5", f"{each.table}: the event at {again} came twice", is_repetition=True)
             self._ids.add(identity)
-            if each.kind != "TRUNCATE" and identity != expected_id(each.event):
+            if each.kind != "TRUNCATE" and not each.is_row and identity != expected_id(each.event):
                 yield Violation("I5", f"{each.table}: an id is not the one that its change has")
 
     def _mirrored(self, arrived: Sequence[Arrived], dsn: str) -> Iterator[Violation]:

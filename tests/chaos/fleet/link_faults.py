@@ -1,4 +1,4 @@
-"""Faults of the five links, by the proxy.
+"""Faults of the links, by the proxy.
 
 Invariant: each is healed when its fault is over, and links that lost bytes are ended then.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from chaos.fleet.faults import flow, pause
 from chaos.fleet.field import Fault, Field
-from chaos.fleet.links import Link
+from chaos.fleet.links import ALWAYS, Link
 
 HALF_OPEN: Mapping[str, object] = {"do": "hold"}
 KINDS: Mapping[str, Mapping[str, object]] = {
@@ -21,6 +21,9 @@ KINDS: Mapping[str, Mapping[str, object]] = {
     "slow": {"do": "delay", "seconds": 0.2, "jitter": 0.1},
     "dripping": {"do": "drip", "bytes": 512, "seconds": 0.01},
 }
+
+
+_FILLER = "INSERT INTO keyless SELECT %s || repeat('f', 2000), n FROM generate_series(1, %s) n"
 
 
 def faulty(link: Link, kind: str) -> Fault:
@@ -49,18 +52,24 @@ def flapping(link: Link) -> Fault:
 
 
 def any_link(field: Field, draw: random.Random) -> None:
-    faulty(draw.choice(list(Link)), draw.choice(list(KINDS)))(field, draw)
+    faulty(draw.choice(ALWAYS), draw.choice(list(KINDS)))(field, draw)
 
 
-def reader_blocked(field: Field, draw: random.Random) -> None:
+def reader_blocked(*, seconds: tuple[float, float] = (8, 15), filler_rows: int = 0) -> Fault:
     """The brokers take nothing: the source is not read any more, and statuses go on, so its link stays."""
-    flow(field, draw)
-    before = _sender(field)
-    field.links.tell(Link.READER_KAFKA, "hold")
-    pause(draw.uniform(8, 15))
-    after = _sender(field)
-    field.links.tell(Link.READER_KAFKA, "heal")
-    assert before == after, "B2: the link to the source was given up while the reader was blocked"
+
+    def fault(field: Field, draw: random.Random) -> None:
+        flow(field, draw)
+        before = _sender(field)
+        field.links.tell(Link.READER_KAFKA, "hold")
+        if filler_rows:
+            field.rig.sql(_FILLER, str(field.own_id()), filler_rows)
+        pause(draw.uniform(*seconds))
+        after = _sender(field)
+        field.links.tell(Link.READER_KAFKA, "heal")
+        assert before == after, "B2: the link to the source was given up while the reader was blocked"
+
+    return fault
 
 
 def _sender(field: Field) -> object:

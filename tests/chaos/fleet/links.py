@@ -1,4 +1,4 @@
-"""The five links of the fleet, each through the proxy process, and how a trial speaks to it."""
+"""The links of the fleet, each through the proxy process, and how a trial speaks to it."""
 
 import json
 import os
@@ -24,6 +24,11 @@ class Link(StrEnum):
     READER_REDIS = "reader-redis"
     PROCESSOR_KAFKA = "processor-kafka"
     PROCESSOR_REDIS = "processor-redis"
+    PROCESSOR_TARGET = "processor-target"
+    """To the tables of a second sink, where a trial has one."""
+
+
+ALWAYS = tuple(link for link in Link if link is not Link.PROCESSOR_TARGET)
 
 
 class Links:
@@ -36,6 +41,8 @@ class Links:
         self._child: ChildProcess | None = None
 
     def start(self, targets: Mapping[Link, int]) -> None:
+        # The tables of a second sink are in the same server as the source's.
+        targets = {Link.PROCESSOR_TARGET: targets[Link.READER_POSTGRES], **targets}
         self._control.unlink(missing_ok=True)
         pairs = [f"{link}={self.ports[link]}:{targets[link]}" for link in Link]
         self._child = ChildProcess(

@@ -44,12 +44,15 @@ class Load:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        for writer in self._writers:
-            writer.running.set()
+        self.resume()
         try:
             yield
         finally:
             self.pause()
+
+    def resume(self) -> None:
+        for writer in self._writers:
+            writer.running.set()
 
     def pause(self) -> None:
         for writer in self._writers:

@@ -48,3 +48,13 @@ def slot_invalidated(field: Field, draw: random.Random) -> None:
     for setting in ("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()::text"):
         field.rig.sql(setting)
     field.reader.start()
+
+
+def standby_promoted(field: Field, draw: random.Random) -> None:
+    """The server comes back as a standby does from its promotion: the same cluster and slot, on another timeline."""
+    flow(field, draw)
+    server = field.servers.postgres
+    server.stop()
+    (server.data / "standby.signal").touch()
+    server.start()
+    field.rig.sql("SELECT pg_promote(true, 60)::text")

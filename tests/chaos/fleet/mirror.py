@@ -26,19 +26,21 @@ class Mirror:
 
     def exempt(self, table: str, row: Mapping[str, str | None]) -> None:
         """This row became a dead letter, and so may whatever is done to it later."""
-        self._exempt[table].add(_key(tables.KEYS[table], {name: tables.as_json(name, row[name]) for name in row}))
+        self._exempt[table].add(key_of(tables.KEYS[table], {name: tables.as_json(name, row[name]) for name in row}))
 
     def fill(self, dsn: str) -> None:
         """With what is there now."""
         for table, key in tables.KEYS.items():
             if key:
-                self._rows[table] = {_key(key, row): row for row in _source(dsn, table)}
+                self._rows[table] = {key_of(key, row): row for row in _source(dsn, table)}
             else:
-                self._whole = Counter(_text(row) for row in _source(dsn, table))
+                self._whole = Counter(text_of(row) for row in _source(dsn, table))
 
     def apply(self, arrived: Arrived) -> str | None:
         """What is wrong with it, if anything is."""
         payload, key = arrived.event["payload"], tables.KEYS[arrived.table]
+        if arrived.is_row:
+            return self._confirm(arrived.table, key, payload["row"])
         if arrived.kind == "TRUNCATE":
             self._rows[arrived.table].clear()
             return None
@@ -46,13 +48,35 @@ class Mirror:
             return self._apply_whole(payload["old"], payload["row"])
         return self._apply_by_key(arrived, key, payload)
 
+    def whole(self) -> Iterator[Row]:
+        """Rows of the table that has no key, each as often as it is there."""
+        for text in (+self._whole).elements():
+            yield tables.parse(text)
+
+    def standing(self, table: str) -> Iterator[tuple[Any, Row]]:
+        exempt = self._exempt[table]
+        return ((key, row) for key, row in self._rows[table].items() if key not in exempt)
+
+    def _confirm(self, table: str, key: tuple[str, ...], row: Row) -> str | None:
+        """A row that was there before: at its place in the stream it must be there, as it is by then."""
+        if not key:
+            return None if self._whole[text_of(row)] > 0 else f"{table}: a snapshot's row that is not there"
+        identity = key_of(key, row)
+        if identity in self._exempt[table]:
+            return None
+        known = self._rows[table].get(identity)
+        if known is None:
+            return f"{table}: a snapshot's row that is gone by then"
+        wrong = sorted(name for name in known.keys() & row.keys() if known[name] != row[name])
+        return f"{table}: a snapshot's row is older than a change before it, in {', '.join(wrong)}" if wrong else None
+
     def _apply_by_key(self, arrived: Arrived, key: tuple[str, ...], payload: dict[str, Any]) -> str | None:
         rows, old, new = self._rows[arrived.table], payload["old"], payload["row"]
-        before = _key(key, old or new)
+        before = key_of(key, old or new)
         known = rows.pop(before, None)
         exempt = self._exempt[arrived.table]
         if before in exempt:
-            exempt.update([_key(key, new)] if new is not None else [])
+            exempt.update([key_of(key, new)] if new is not None else [])
             return None
         if arrived.kind == "INSERT" and known is not None:
             return f"{arrived.table}: an INSERT of a row that is there"
@@ -60,13 +84,13 @@ class Mirror:
             return f"{arrived.table}: {arrived.kind} of a row that is not there"
         if new is not None:
             kept = {name: (known or {}).get(name) for name in payload.get("unchanged", ())}
-            rows[_key(key, new)] = {**kept, **new}
+            rows[key_of(key, new)] = {**kept, **new}
         return None
 
     def _apply_whole(self, old: Row | None, new: Row | None) -> str | None:
         for row, change in ((old, -1), (new, 1)):
             if row is not None:
-                self._whole[_text(row)] += change
+                self._whole[text_of(row)] += change
         return None
 
     def balance(self) -> int:
@@ -75,9 +99,9 @@ class Mirror:
     def differences(self, dsn: str) -> Iterator[str]:
         for table, key in tables.KEYS.items():
             if key:
-                yield from self._differing(table, {_key(key, row): row for row in _source(dsn, table)})
+                yield from self._differing(table, {key_of(key, row): row for row in _source(dsn, table)})
             else:
-                whole = Counter(_text(row) for row in _source(dsn, table))
+                whole = Counter(text_of(row) for row in _source(dsn, table))
                 if whole != +self._whole:
                     missing, extra = whole - self._whole, self._whole - whole
                     yield f"{table}: {missing.total()} rows missing, {extra.total()} too many"
@@ -110,9 +134,9 @@ def _source(dsn: str, table: str) -> Iterator[Row]:
             yield {name: tables.as_json(name, text) for (name,), text in zip(columns, row, strict=True)}
 
 
-def _key(columns: tuple[str, ...], row: Row) -> Any:
+def key_of(columns: tuple[str, ...], row: Row) -> Any:
     return tuple(row[column] for column in columns)
 
 
-def _text(row: Row) -> str:
+def text_of(row: Row) -> str:
     return json.dumps(row, sort_keys=True)

@@ -147,6 +147,15 @@ class Moves:
             cursor.execute("TRUNCATE fleeting")
         self.insert_orders(cursor, entry, 1)
 
+    def across_partitions(self, cursor: Cursor, entry: Entry) -> None:
+        """A row that moves to another partition is a delete here and an insert there."""
+        row, regions = self._id(), self.draw.choice(("ns", "sn"))
+        cursor.execute("INSERT INTO parted VALUES (%s, %s, %s)", [row, regions[0], self._token(entry)])
+        cursor.execute("UPDATE parted SET token = %s WHERE id = %s", [self._token(entry), row])
+        cursor.execute("UPDATE parted SET region = %s, token = %s WHERE id = %s", [regions[1], self._token(entry), row])
+        if self.draw.random() < 0.3:
+            cursor.execute("DELETE FROM parted WHERE id = %s", [row])
+
     def _order(self, cursor: Cursor, entry: Entry, filler: int = 0) -> None:
         order = self._id()
         filler = filler or (_LARGE_BYTES if self.draw.random() < 0.2 else 10)
@@ -193,6 +202,7 @@ MOVES = (
     Move(Moves.delete_and_insert, 5),
     Move(Moves.move_key, 5),
     Move(Moves.empty_a_table, 3),
+    Move(Moves.across_partitions, 3),
     Move(Moves.many_rows, 2),
     Move(Moves.reshape, 1),
     Move(Moves.large_row, 2),

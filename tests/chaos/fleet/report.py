@@ -4,14 +4,12 @@ Invariant: a case that is not built, or was not run, is in every form of the rep
 """
 
 import html
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
+from chaos.figures import commit, write_json
 from chaos.fleet.cases import Case
 from chaos.fleet.trial import Result, machine
 from rich.table import Table
@@ -62,7 +60,7 @@ class Report:
         document = {
             "seed": self.seed,
             "tier": self.tier,
-            "commit": _commit(),
+            "commit": commit(),
             "machine": machine(),
             "cases": self.rows(),
             "trials": [asdict(result) for result in self.results],
@@ -111,20 +109,8 @@ def _row(case: Case, results: Sequence[Result]) -> dict[str, object]:
     }
 
 
-def write_json(file: Path, document: object) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-
-
 def _missing(case: Case, results: Sequence[Result]) -> str:
     parts = ["not run"] if case.variants and not results else []
     if case.missing:
         parts.append(f"{'without' if case.variants else 'not built here'}: {case.missing}")
     return "; ".join(parts)
-
-
-def _commit() -> str:
-    if given := os.environ.get("CHAOS_COMMIT"):
-        return given
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip()

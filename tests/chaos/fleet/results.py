@@ -1,6 +1,6 @@
 """The figures of all runs that count, in one file that is committed, and the page that is written from it.
 
-    python -m chaos.fleet.results add .chaos/report.json …     takes runs in (report.json or teeth.json)
+    python -m chaos.fleet.results add .chaos/report.json …     takes runs in (report.json, teeth.json, simulator.json)
     python -m chaos.fleet.results page                         writes docs/operations/verification.md
 
 Invariant: the page says nothing that the file does not; a case without trials is on it, with its reason.
@@ -9,13 +9,14 @@ Invariant: the page says nothing that the file does not; a case without trials i
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from chaos.figures import write_json
 from chaos.fleet.matrix import MATRIX
 from chaos.fleet.plants import PLANTS
-from chaos.fleet.report import write_json
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "tests" / "chaos" / "results" / "verification.json"
@@ -33,6 +34,9 @@ def add(results: dict[str, Any], report: dict[str, Any]) -> None:
     if "bites" in report:
         kept = {bite["plant"]: bite for bite in results.get("teeth", ())}
         results["teeth"] = list((kept | {bite["plant"]: bite for bite in report["bites"]}).values())
+        return
+    if "simulator" in report:
+        results.setdefault("simulator", []).append(report["simulator"])
         return
     results.setdefault("runs", []).append({key: report[key] for key in ("seed", "tier", "commit", "machine")})
     for trial in report["trials"]:
@@ -56,6 +60,14 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         TEXT.read_text().rstrip(),
         "",
+        "## The simulator",
+        "",
+        _simulated(results.get("simulator", ())),
+        "",
+        "## The fleet",
+        "",
+        "Timings were taken on a busy machine of two cores and are provisional.",
+        "",
         _summary(results, rows),
         "",
         "| case | fault | trials | broken | back in s: median, most | events | most WAL held, MB | reader, MB |",
@@ -74,6 +86,17 @@ def page(results: dict[str, Any]) -> str:
         bite = tried.get(name, {"trials": 0, "caught": "not run"})
         lines.append(f"| {name} | {bite['trials']} | {bite['caught'] or '**never**'} |")
     return "\n".join(lines) + "\n"
+
+
+def _simulated(runs: Sequence[dict[str, Any]]) -> str:
+    """Each run has seeds of its own."""
+    total = {name: sum(run[name] for run in runs) for name in ("seeds", "steps", "faults", "transactions", "events")}
+    broken = sum(len(seeds) for run in runs for seeds in run["broken"].values())
+    where = ", ".join(f"{run['first']}–{run['first'] + run['seeds'] - 1} at {run['commit']}" for run in runs)
+    return (
+        f"**{total['seeds']:,} seeds, {broken} broken**: {total['steps']:,} steps, {total['faults']:,} faults,"
+        f" {total['transactions']:,} transactions, {total['events']:,} events. Seeds {where or 'none'}."
+    )
 
 
 def _summary(results: dict[str, Any], rows: list[dict[str, Any]]) -> str:

@@ -32,7 +32,9 @@ SINK = "events"
 PARTITIONS = 2
 MAJOR = "18"
 # The largest rows of the load do not fit: they become dead letters.
-_OPTIONS = {"partitions": PARTITIONS, "topic_config": {"max.message.bytes": "1000000"}}
+_OPTIONS = {"topic_config": {"max.message.bytes": "1000000"}}
+# Small frames, many boundaries; and pieces of tables that are as small as they may be.
+_SETTINGS = {"raw_topic": {"max_frame": "16KiB"}, "snapshot": {"transaction": "100ms"}}
 _START_SECONDS = 120.0
 # Commits wait for the write, so that what a writer was told survives a killed server; no disk is ever pulled out.
 _POSTGRES = {"synchronous_commit": "on", "wal_keep_size": "0", "max_wal_size": "64MB", "checkpoint_timeout": "30s"}
@@ -72,7 +74,16 @@ class Servers:
 class Rig:
     """One pipeline on these servers."""
 
-    def __init__(self, servers: Servers, pipeline: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        pipeline: str,
+        environment: Mapping[str, str],
+        *,
+        settings: Mapping[str, object] | None = None,
+        partitions: int = PARTITIONS,
+    ) -> None:
+        self._settings, self._partitions = settings or _SETTINGS, partitions
         self.servers, self.links, self.pipeline = servers, servers.links, pipeline
         self.folder = servers.folder / pipeline
         self.slot = f"tidegate_{pipeline}"
@@ -164,8 +175,8 @@ class Rig:
                 kafka=self.servers.kafka.bootstrap,
                 redis_url=self.servers.redis.url,
                 postgres=self.dsn,
-                sinks=[{"name": SINK, "type": "kafka_topics", "options": _OPTIONS}],
-                raw_topic={"max_frame": "16KiB"},  # small frames, many boundaries
+                sinks=[{"name": SINK, "type": "kafka_topics", "options": _OPTIONS | {"partitions": self._partitions}}],
+                **self._settings,
             )
             values["source"]["heartbeat"] = {"interval": "2s"}
             file.write_text(yaml.safe_dump(values))

@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 from chaos.fleet.faults import FLOW_SECONDS, REACH_SECONDS, flow, pause
 from chaos.fleet.field import Fault, Field
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from kit.topics import configure
-from kit.wait import wait
+from kit.wait import DeadlinePassedError, wait
 
 from tidegate.contracts import names
 from tidegate.stack.server import Server
@@ -132,6 +132,31 @@ def log_deleted(field: Field, draw: random.Random) -> None:
     flow(field, draw)
 
 
+def log_made_again(field: Field, draw: random.Random) -> None:
+    """And it has more records than the lane has seen of the one before, when the lane looks."""
+    field.may_repeat = True
+    flow(field, draw)
+    bootstrap, raw = field.servers.kafka.bootstrap, names.raw_topic(field.pipeline)
+    field.processor.freeze()
+    before = _end(bootstrap, raw)
+    for answer in AdminClient({"bootstrap.servers": bootstrap}).delete_topics([raw]).values():
+        answer.result(_CALL_SECONDS)
+    with suppress(DeadlinePassedError):  # a long log is not overtaken in a trial
+        wait(lambda: _end(bootstrap, raw) > before, draw.uniform(5, 20), "the new log is longer", 0.2)
+    field.processor.thaw()
+    flow(field, draw)
+
+
+def _end(bootstrap: str, topic: str) -> int:
+    """-1: it is not there."""
+    place = TopicPartition(topic, 0)
+    try:
+        answers = AdminClient({"bootstrap.servers": bootstrap}).list_offsets({place: OffsetSpec.latest()})
+        return int(answers[place].result(_CALL_SECONDS).offset)
+    except KafkaException:
+        return -1
+
+
 def log_compacted(field: Field, draw: random.Random) -> None:
     """Somebody sets the raw topic to be compacted: the brokers then refuse records without a key."""
     flow(field, draw)
@@ -161,6 +186,7 @@ def foreign_wal(field: Field, draw: random.Random) -> None:
         return rows == [("true",)]
 
     wait(released, REACH_SECONDS, "I9: the source lets its WAL go", 1.0)
+    field.load.resume()
 
 
 def log_refuses(field: Field, draw: random.Random) -> None:

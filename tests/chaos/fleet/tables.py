@@ -26,6 +26,9 @@ CREATE TABLE keyless (token text, n integer);
 ALTER TABLE keyless REPLICA IDENTITY FULL;
 CREATE TABLE shaped (id bigint PRIMARY KEY, token text);
 CREATE TABLE fleeting (id bigint PRIMARY KEY, token text);
+CREATE TABLE parted (id bigint, region text, token text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE parted_north PARTITION OF parted FOR VALUES IN ('n');
+CREATE TABLE parted_south PARTITION OF parted FOR VALUES IN ('s');
 CREATE TABLE sentinel (id bigint PRIMARY KEY);
 """
 
@@ -37,6 +40,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "keyless": (),
     "shaped": ("id",),
     "fleeting": ("id",),
+    "parted_north": ("id", "region"),
+    "parted_south": ("id", "region"),
     "sentinel": ("id",),
 }
 """The columns that say which row an event is about; none: the whole row does."""

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psycopg
+from chaos.figures import write_json
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.faults import worker
 from chaos.fleet.field import Field
 from chaos.fleet.links import python_path
 from chaos.fleet.matrix import chosen
 from chaos.fleet.plants import FOLDER, PLANTS, VARIABLE
-from chaos.fleet.report import write_json
 from chaos.fleet.rig import Servers
 from chaos.fleet.trial import Trials
 from kit.wait import DeadlinePassedError

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import redis
 from chaos.fleet import faults
-from chaos.fleet.cases import Case, Variant
-from chaos.fleet.field import CATCH_UP_SECONDS, Field, Outcome, waiting_for
+from chaos.fleet.cases import Alone, Case, Tier, Variant
+from chaos.fleet.field import CATCH_UP_SECONDS, Fault, Field, Outcome, waiting_for
 from chaos.fleet.judge import Violation
-from chaos.fleet.rig import Servers
+from chaos.fleet.rig import Rig, Servers
 from confluent_kafka import KafkaException
 from kit.wait import DeadlinePassedError, wait
 
@@ -56,9 +56,12 @@ class Trials:
     environment: Mapping[str, str] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda _said: None
     prefix: str = "chaos"
+    tier: Tier = Tier.QUICK
     goes_on: bool = False
     """Also on a field that is broken: for who broke it himself."""
     _field: Field | None = None
+    _rig: Rig | None = None
+    """Of a trial that has a pipeline of its own."""
     _fields: int = 0
 
     def run(self, case: Case, variant: Variant, number: int) -> Result:
@@ -66,11 +69,14 @@ class Trials:
         begun = time.monotonic()
         outcome, duplicates, error = Outcome(), 0, ""
         try:
-            ground = self.ground()
-            before = ground.duplicates
-            tried = self._lost if variant.lost else self._tried
-            outcome = tried(ground, variant, random.Random(seed))
-            duplicates = ground.duplicates - before
+            if isinstance(variant.fault, Alone):
+                outcome = self._alone(variant.fault, random.Random(seed))
+            else:
+                ground = self.ground()
+                before = ground.duplicates
+                tried = self._lost if variant.lost else self._tried
+                outcome = tried(ground, variant.fault, random.Random(seed))
+                duplicates = ground.duplicates - before
         except (DeadlinePassedError, AssertionError) as failed:
             error = str(failed).partition(" (last seen")[0][:300] or type(failed).__name__
             invariant, colon, what = error.partition(": ")
@@ -82,6 +88,7 @@ class Trials:
         result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
         if not result.is_good:
             self._keep_evidence(result)
+        self._end_alone()
         if variant.lost or not (result.is_good or self.goes_on):
             self.close()
         return result
@@ -104,16 +111,34 @@ class Trials:
     def close(self) -> None:
         ground, self._field = self._field, None
         if ground is not None:
-            for server in (self.servers.postgres, self.servers.kafka, self.servers.redis):
-                server.start()
+            self._heal()
             ground.close()
             ground.rig.drop()
 
+    def _alone(self, trial: Alone, draw: random.Random) -> Outcome:
+        self.close()  # two pipelines at once would only be slow
+        self._fields += 1
+        name = f"{self.prefix}{self._fields}"
+        settings = trial.settings(self.tier)
+        self._rig = Rig(self.servers, name, dict(self.environment), settings=settings, partitions=1)
+        return trial.run(self._rig, self.servers, self.tier, draw)
+
+    def _end_alone(self) -> None:
+        rig, self._rig = self._rig, None
+        if rig is not None:
+            self._heal()
+            rig.close()
+            rig.drop()
+
+    def _heal(self) -> None:
+        for server in (self.servers.postgres, self.servers.kafka, self.servers.redis):
+            server.start()
+
     @staticmethod
-    def _tried(ground: Field, variant: Variant, draw: random.Random) -> Outcome:
+    def _tried(ground: Field, fault: Fault, draw: random.Random) -> Outcome:
         with ground.load.flowing():
             ground.load.wait_for(5, 30)
-            variant.fault(ground, draw)
+            fault(ground, draw)
             if draw.random() < 0.5:
                 faults.flow(ground, draw)  # what heals meets work, and not only an end
             for keeper in (ground.reader, ground.processor):
@@ -122,11 +147,11 @@ class Trials:
         return ground.barrier()
 
     @staticmethod
-    def _lost(ground: Field, variant: Variant, draw: random.Random) -> Outcome:
+    def _lost(ground: Field, fault: Fault, draw: random.Random) -> Outcome:
         outcome = Outcome()
         with ground.load.flowing():
             ground.load.wait_for(5, 30)
-            variant.fault(ground, draw)
+            fault(ground, draw)
             begun = time.monotonic()
             with waiting_for(outcome.violations, "I8", CATCH_UP_SECONDS):
                 wait(lambda: ground.reader.is_down, CATCH_UP_SECONDS, "the reader calls it LOST and stays down")
@@ -155,13 +180,13 @@ class Trials:
         )
 
     def _keep_evidence(self, result: Result) -> None:
-        ground = self._field
-        if ground is None:
+        rig = self._rig or (self._field.rig if self._field else None)
+        if rig is None:
             return
         place = self.keep / f"{result.case}-{self._fields}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "result.txt").write_text("\n".join([result.seed, result.error, *result.violations]) + "\n")
-        for log in (*ground.rig.folder.glob("*.log"), *self.servers.folder.glob("*/*.log")):
+        for log in (*rig.folder.glob("*.log"), *self.servers.folder.glob("*/*.log")):
             with log.open("rb") as source, (place / log.name).open("wb") as kept:
                 source.seek(max(0, log.stat().st_size - _LOG_BYTES))
                 shutil.copyfileobj(source, kept)
@@ -169,10 +194,10 @@ class Trials:
 
 def plan(cases: Sequence[Case], count: Callable[[Variant], int], seed: str = "") -> Iterator[tuple[Case, Variant, int]]:
     """Each variant once, then each again, so that a run that is cut short has tried many things. Those that end a
-    pipeline come last in their turn, the others in an order that the seed draws."""
+    pipeline, or have one of their own, come last in their turn, the others in an order that the seed draws."""
     turns = [(case, variant, count(variant)) for case in cases for variant in case.variants]
     random.Random(seed).shuffle(turns)
-    turns.sort(key=lambda turn: turn[1].lost)
+    turns.sort(key=lambda turn: turn[1].lost or isinstance(turn[1].fault, Alone))
     for number in range(max((times for _, _, times in turns), default=0)):
         for case, variant, times in turns:
             if number < times:

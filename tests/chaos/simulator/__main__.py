@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+from chaos.figures import commit, write_json
 from chaos.simulator import regressions
 from chaos.simulator.faults import Fault
 from chaos.simulator.mutants import MUTANTS
@@ -39,7 +41,7 @@ def main() -> int:
         return _teeth(allowed, options.jobs)
     if options.seed is not None:
         return _one(options, allowed)
-    return _many(range(options.start, options.start + options.seeds), allowed, options.jobs)
+    return _many(range(options.start, options.start + options.seeds), allowed, options.jobs, options.out)
 
 
 def _options() -> argparse.Namespace:
@@ -53,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--settle", action="store_true", help="see which named regressions hold, and write it down")
     parser.add_argument("--without", nargs="*", default=[], choices=sorted(Fault), help="faults left out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, help="the figures of many seeds as JSON, for chaos.fleet.results")
     return parser.parse_args()
 
 
@@ -66,7 +69,7 @@ def _one(options: argparse.Namespace, allowed: frozenset[Fault]) -> int:
     return 1
 
 
-def _many(seeds: Sequence[int], allowed: frozenset[Fault], jobs: int) -> int:
+def _many(seeds: range, allowed: frozenset[Fault], jobs: int, out: Path | None) -> int:
     started, shown = time.monotonic(), 0.0
     counts: Counter[str] = Counter()
     broken: dict[str, list[int]] = {}
@@ -82,11 +85,20 @@ def _many(seeds: Sequence[int], allowed: frozenset[Fault], jobs: int) -> int:
                 failed = sum(map(len, broken.values()))
                 print(f"\r{done}/{len(seeds)} seeds, {failed} failed, {shown - started:.0f} s", end="", file=sys.stderr)
     print(file=sys.stderr)
+    if out is not None:
+        write_json(out, _figures(seeds, steps, counts, broken))
     _summary(len(seeds), steps, counts, time.monotonic() - started)
     for name, failing in sorted(broken.items(), key=lambda item: -len(item[1])):
         print(f"\n{name}: {len(failing)} seeds, {sorted(failing)[:_SHOWN]}")
         _report(min(failing), allowed, None)
     return 1 if broken else 0
+
+
+def _figures(seeds: range, steps: int, counts: Counter[str], broken: dict[str, list[int]]) -> dict[str, object]:
+    """As `chaos.fleet.results` takes them in."""
+    figures = {"first": seeds.start, "seeds": len(seeds), "steps": steps, "faults": sum(counts[each] for each in Fault)}
+    kept = ("transactions", "events", "epochs")
+    return {"simulator": figures | {name: counts[name] for name in kept} | {"broken": broken, "commit": commit()}}
 
 
 def _sort_in(result: Result, broken: dict[str, list[int]]) -> None:

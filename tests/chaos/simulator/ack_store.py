@@ -92,6 +92,19 @@ class Redis:
             raise redis.ConnectionError("the model is down")
 
 
+class Line:
+    """One client's connection: it may be cut while Redis and everybody else's lives."""
+
+    def __init__(self, server: Redis) -> None:
+        self.is_cut = False
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_cut:
+            raise redis.ConnectionError("this connection is cut")
+        return getattr(self._server, name)
+
+
 def _read(value: bytes) -> Ack | None:
     document = json.loads(value)
     try:

@@ -29,6 +29,7 @@ class Fault(StrEnum):
     PRODUCE_LATE = "produce_late"
     TOPIC_TRIMMED = "topic_trimmed"
     TOPIC_RECREATED = "topic_recreated"
+    TOPIC_WIPED = "topic_wiped"
     # Redis
     REDIS_DOWN = "redis_down"
     REDIS_ROLLED_BACK = "redis_rolled_back"
@@ -56,6 +57,7 @@ RARE = frozenset(
         Fault.SERVER_RESTORED,
         Fault.SERVER_SWAPPED,
         Fault.TOPIC_RECREATED,
+        Fault.TOPIC_WIPED,
     }
 )
 """At most one of these a run: each may end it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from chaos.simulator.faults import Fault
 from chaos.simulator.lane import KillPoint, Lane
-from chaos.simulator.postgres import Server
+from chaos.simulator.other_history import server_restored, server_swapped
 from chaos.simulator.sink import CommitFault
 from chaos.simulator.world import World
 
@@ -76,42 +76,6 @@ def _slot_advanced(world: World, dice: random.Random) -> bool:
     return True
 
 
-def _server_restored(world: World, dice: random.Random) -> bool:
-    """An older state of the same cluster: by point-in-time recovery (a new timeline) or from a disk snapshot."""
-    old = world.server
-    sent = max((record.header.safe_lsn for record in world.topic.records if record.is_valid), default=0)
-    if old.slot is None or sent <= old.slot.born:  # the slot comes back with the rest
-        return False
-    here = Lsn(dice.randint(old.slot.born, sent - 1))
-    kept = [entry for entry in old.wal if entry.end_lsn <= here]
-    timeline = old.timeline + 1 if dice.random() < 0.7 else old.timeline
-    _replace_server(world, Server(old.system, timeline, here, old.database), min(old.slot.confirmed, here))
-    world.server.go_on_from(old, kept)
-    world.oracle.forked_at = here
-    return True
-
-
-def _server_swapped(world: World, dice: random.Random) -> bool:
-    old = world.server
-    if old.slot is None or not world.has_begun:
-        return False
-    # The worst LSNs are those that overlap: they look like ours a moment later.
-    here = Lsn(dice.choice((old.slot.confirmed, old.slot.restart, old.wal_end, old.wal_end + 20_000)))
-    _replace_server(world, Server(old.system + 1, 1, here, old.database), here)
-    return True
-
-
-def _replace_server(world: World, server: Server, confirmed: Lsn) -> None:
-    world.server.drop_link()
-    world.server.is_up = False
-    world.ghosts.clear()
-    world.server = world.workload.server = server
-    slot = server.create_slot(world.config.source.slot.name)
-    slot.confirmed = slot.restart = confirmed
-    server.checkpoint()
-    world.oracle.is_forked = True
-
-
 def _reader_kill(world: World, dice: random.Random) -> bool:
     if not world.readers:
         return False
@@ -172,6 +136,18 @@ def _topic_recreated(world: World, dice: random.Random) -> bool:
     return True
 
 
+def _topic_wiped(world: World, dice: random.Random) -> bool:
+    """The brokers' disk is lost; the lanes may look again only when the log is as long as it was."""
+    if not world.topic.records:
+        return False
+    world.topic.wipe()
+    for lane in world.lanes:
+        if dice.random() < 0.5:
+            lane.kill()
+            lane.paused_until = world.time.now + dice.choice((5, 20, 60))
+    return True
+
+
 def _redis_down(world: World, dice: random.Random) -> bool:
     world.redis.is_up = not world.redis.is_up
     return True
@@ -205,6 +181,8 @@ def _two_incarnations(world: World, dice: random.Random) -> bool:
     lane = dice.choice(world.lanes)
     if lane.worker is None or lane.lost is not None:
         return False
+    # One that Redis cannot tell either: only the fence stops it.
+    lane.worker.line.is_cut = dice.random() < 0.5
     lane.old_workers = [lane.worker]
     lane.start()
     return True
@@ -263,8 +241,8 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.SLOT_DROPPED: _slot_dropped,
     Fault.SLOT_RECREATED: _slot_recreated,
     Fault.SLOT_ADVANCED: _slot_advanced,
-    Fault.SERVER_RESTORED: _server_restored,
-    Fault.SERVER_SWAPPED: _server_swapped,
+    Fault.SERVER_RESTORED: server_restored,
+    Fault.SERVER_SWAPPED: server_swapped,
     Fault.READER_KILL: _reader_kill,
     Fault.READER_STOP: _reader_stop,
     Fault.READER_ZOMBIE: _reader_zombie,
@@ -273,6 +251,7 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.PRODUCE_LATE: _produce_late,
     Fault.TOPIC_TRIMMED: _topic_trimmed,
     Fault.TOPIC_RECREATED: _topic_recreated,
+    Fault.TOPIC_WIPED: _topic_wiped,
     Fault.REDIS_DOWN: _redis_down,
     Fault.REDIS_ROLLED_BACK: _redis_rolled_back,
     Fault.REDIS_LOST: _redis_lost,

@@ -35,6 +35,15 @@ class RawTopic:
     def recreate(self) -> None:
         self.births += 1
         self.id = f"topic-{self.births}"
+        self.was_wiped = False
+        self._empty()
+
+    def wipe(self) -> None:
+        """It keeps its id, and begins at 0 again."""
+        self.was_wiped = True
+        self._empty()
+
+    def _empty(self) -> None:
         self.beginning = 0
         self.records: list[Record] = []
         self._epoch = (0, b"", -1)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from chaos.simulator.ack_store import Line
 from chaos.simulator.kafka import DataLoss, RawTopic, SparkSource
 from chaos.simulator.oracle import LaneLedger
 from chaos.simulator.sink import Sink, SinkServer
@@ -74,7 +75,8 @@ class Worker:
         self._world, self._lane = world, lane
         self._delivery: Delivery | None = None
         settings = SimpleNamespace(sink=lane.name, incarnation=incarnation, config_epoch=_CONFIG_EPOCH)
-        self._link = LaneLink(world.redis, world.config.pipeline, settings)  # type: ignore[arg-type]
+        self.line = Line(world.redis)
+        self._link = LaneLink(self.line, world.config.pipeline, settings)  # type: ignore[arg-type]
 
     def turn(self, most: int, *, ended: bool = False) -> None:
         delivery = self._opened()

@@ -6,8 +6,9 @@ Invariant: every name that is replaced exists; one that was renamed in productio
 import logging
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, nullcontext
+from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from chaos.simulator import edges
@@ -20,6 +21,7 @@ import tidegate_processor.control
 import tidegate_processor.place
 import tidegate_reader.feedback
 import tidegate_reader.gap
+import tidegate_reader.history_probe
 import tidegate_reader.intake
 import tidegate_reader.opening
 import tidegate_reader.publisher
@@ -28,6 +30,7 @@ import tidegate_reader.raw_watch
 import tidegate_reader.resume
 from tidegate.checkpoint.redis_store import read_acks, read_lineage
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.control import decode_control
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import TransientError
 
@@ -46,6 +49,14 @@ def configuration(required: tuple[bool, ...]) -> PipelineConfig:
     ]
     values = document("sim", kafka="127.0.0.1:9092", redis_url="redis://127.0.0.1:6379/0", sinks=sinks)
     return checked(values, {POSTGRES_PASSWORD: "none", REDIS_PASSWORD: "none"})
+
+
+# Asked for at every turn, and mostly the same: a seventh of a run's time.
+_decode_control = lru_cache(maxsize=64)(decode_control)
+
+
+async def _pause(seconds: float) -> None:
+    await Pause()
 
 
 class _Secrets:
@@ -80,19 +91,24 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     clock = world.time
     return [
         *_of_the_start(world),
+        *_of_the_gap(world),
         (tidegate_reader.raw_log, "WINDOW", WINDOW),
         (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
         (tidegate_reader.intake, "time", clock),
+        (tidegate_reader.intake, "asyncio", SimpleNamespace(sleep=_pause)),
         (tidegate_reader.feedback, "time", clock),
+        (tidegate_reader.history_probe, "time", clock),
+        (tidegate_reader.history_probe, "answering", lambda _: nullcontext()),
         (tidegate_processor.commit, "time", clock),
         (tidegate_processor.place, "time", clock),
         (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
         (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
+        (tidegate_processor.control, "decode_control", _decode_control),
     ]
 
 
 def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
-    opening, gap, clock = tidegate_reader.opening, tidegate_reader.gap, world.time
+    opening, clock = tidegate_reader.opening, world.time
 
     async def check(config: PipelineConfig, side: Any) -> Any:
         return await edges.check(world, side)
@@ -114,11 +130,8 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
             raise TransientError("the model is down", code="ACK_STORE_UNAVAILABLE")
         redis.set(lineage_key(pipeline), lineage.encode())
 
-    async def pause(seconds: float) -> None:
-        await Pause()
-
-    async def spoken(config: PipelineConfig) -> bool:
-        return True
+    async def stream(config: PipelineConfig) -> Any:
+        return edges.Stream(world)
 
     async def producer(kafka: Any, raw_topic: Any) -> Any:
         return world.new_producer()
@@ -135,18 +148,29 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "current_topic_id", topic_id),
         (opening, "ensure_publication", nothing),
         (opening, "connect_async", lambda _: world.redis),
-        (gap, "connect_async", lambda _: world.redis),
-        (gap, "read_now", read_acks),
-        (gap, "lanes_have_spoken", spoken),
-        (gap, "pause", pause),
-        (gap, "time", clock),
         (opening, "lineage_now", lineage),
         (opening, "say_lineage", say),
         (tidegate_reader.raw_watch, "read_raw_log", read_log),
+        (opening, "open_stream", stream),
         (opening, "open_producer", producer),
         (opening, "close_producer", nothing),
         (opening, "publish_epoch_frame", epoch_frame),
         (opening, "version", lambda _: "0"),
         (opening, "secrets", _Secrets(world.seed)),
         (opening, "unix_microseconds", clock.unix_microseconds),
+    ]
+
+
+def _of_the_gap(world: "World") -> list[tuple[Any, str, Any]]:
+    gap = tidegate_reader.gap
+
+    async def spoken(config: PipelineConfig) -> bool:
+        return True
+
+    return [
+        (gap, "connect_async", lambda _: world.redis),
+        (gap, "read_now", read_acks),
+        (gap, "lanes_have_spoken", spoken),
+        (gap, "pause", _pause),
+        (gap, "time", world.time),
     ]

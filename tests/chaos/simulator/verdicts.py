@@ -1,7 +1,8 @@
 """Who may say LOST: only somebody for whom, by all that anybody can still know, something is lost.
 
 The oracle knows what really happened. What it takes for no loss may still be more than the fleet can prove, when the
-memory that would prove it was itself lost: those cases are here, each with what has to be true for it.
+memory that would prove it was itself lost: those cases are here, each with what has to be true for it. Where the
+brokers lost their disk, whoever doubts may say so, and a person begins a new raw topic; but nobody may skip anything.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
         return
     if error.code == "GAP_LOST" and _is_forgotten(world):
         return
+    if world.topic.was_wiped:
+        return
     cursor = _cursor(lane)
     if error.code == "RAW_TOPIC_TRIMMED" and not lane.config.required and cursor:
         # That nothing was between its place and the beginning is more than anybody can prove.
@@ -34,7 +37,7 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
 
 
 def check_reader_lost(world: "World", error: TidegateError | None) -> None:
-    if world.slot_was_tampered or world.oracle.is_forked or _is_forgotten(world):
+    if world.slot_was_tampered or world.oracle.is_forked or world.topic.was_wiped or _is_forgotten(world):
         return
     if not world.oracle.required_is_lost(world.server.slot, world.topic):
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))

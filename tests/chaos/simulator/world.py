@@ -176,7 +176,7 @@ class World:
     @property
     def has_begun(self) -> bool:
         """Whether the raw topic has ever held a frame."""
-        return self.topic.births > 1 or bool(self.topic.records)
+        return self.topic.births > 1 or self.topic.was_wiped or bool(self.topic.records)
 
     @property
     def is_known(self) -> bool:
