@@ -6,7 +6,6 @@ Invariant: when the publisher has no room this loop stands still, and with it th
 import asyncio
 import time
 
-from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate_reader.feedback import SILENCE_SECONDS, Feedback
 from tidegate_reader.framer import Framer
@@ -16,11 +15,17 @@ from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher
 from tidegate_reader.schema_topic import SchemaTopic
 from tidegate_reader.snapshot.outlet import Outlet
+from tidegate_reader.sources.postgres_wal.failures import silent
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 _LONGEST_WAIT_SECONDS = 5.0
 _TURNS_ALONE = 16
 """Of about 16 KiB each: as much as a frame."""
+_SMALL_BYTES = 8192
+_SMALL_IN_A_ROW = 8
+_NAP_SECONDS = 0.001
+"""While a server sends without a pause, each look finds a few messages, and the looks cost more than the messages:
+after some such looks there is a short pause. A link that was found empty in between is read at once, as ever."""
 
 
 class Intake:
@@ -39,7 +44,7 @@ class Intake:
         self._feedback, self._metrics, self._progress = feedback, metrics, progress
         self._schemas, self._outlet = schemas, outlet
         self._listening_since = time.monotonic()
-        self._replies = self._dropped = self._turns = 0
+        self._replies = self._dropped = self._turns = self._small = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then everything read is in the raw topic."""
@@ -54,9 +59,10 @@ class Intake:
         now = time.monotonic()
         if batch:
             frames = self._framer.feed(batch, now)
-            self._note(batch)
+            self._small = self._small + 1 if self._note(batch) < _SMALL_BYTES else 0
         else:
             frames = self._framer.empty_link(now)
+            self._small = 0
         if self._outlet is not None:
             frames += self._outlet.take(self._framer, now)
         self._turns += 1
@@ -65,6 +71,8 @@ class Intake:
             await self._publish(frames)
         elif not batch:
             await self._wait(now)
+        elif self._small >= _SMALL_IN_A_ROW:
+            await asyncio.sleep(_NAP_SECONDS)
         elif self._turns % _TURNS_ALONE == 0:
             await asyncio.sleep(0)  # What is skipped gives no frames, for as long as it takes.
 
@@ -80,18 +88,16 @@ class Intake:
 
     async def _wait(self, now: float) -> None:
         if now - max(self._stream.last_heard, self._listening_since) > SILENCE_SECONDS:
-            raise TransientError(
-                "nothing was heard from the server for too long",
-                code="SOURCE_SILENT",
-                remedy="The link is probably dead; the reader connects again.",
-            )
+            raise silent()
         deadline = self._framer.deadline()
         wait = _LONGEST_WAIT_SECONDS if deadline is None else min(max(deadline - now, 0.0), _LONGEST_WAIT_SECONDS)
         await self._stream.readable(wait)
 
-    def _note(self, batch: list[bytes | memoryview]) -> None:
+    def _note(self, batch: list[bytes | memoryview]) -> int:
+        """How many bytes that was."""
+        size = sum(map(len, batch))
         self._metrics.received.add(len(batch))
-        self._metrics.received_bytes.add(sum(map(len, batch)))
+        self._metrics.received_bytes.add(size)
         self._progress.received_lsn = self._framer.received_lsn
         if self._framer.keepalives.reply_requests != self._replies:
             self._replies = self._framer.keepalives.reply_requests
@@ -99,3 +105,4 @@ class Intake:
         if self._framer.dropped_messages != self._dropped:
             self._metrics.dropped.add(self._framer.dropped_messages - self._dropped)
             self._dropped = self._framer.dropped_messages
+        return size

@@ -30,6 +30,7 @@ from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.raw_watch import RawLook, RawWatch
 from tidegate_reader.schema_topic import SchemaTopic, read_shapes
 from tidegate_reader.shapes import Shape
+from tidegate_reader.slot_wait import telling_whom_it_waits_for
 from tidegate_reader.snapshot.coordinator import Snapshots
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.making import SnapshotParts, make_outlet, make_snapshots
@@ -56,7 +57,7 @@ async def run(around: Surroundings) -> None:
         checked = await check(around.config, side)
         stream = await open_stream(around.config)
         resources.callback(stream.close)
-        async with answering(stream):
+        async with answering(stream), telling_whom_it_waits_for(around, side):
             exported = Exported(around.config)
             resources.push_async_callback(exported.close)
             opened = await begin(around.config, checked, side, stream, exported)
@@ -107,7 +108,7 @@ async def _flow(
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
     snapshots = make_snapshots(around, opened, side, framer, keeper, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
-    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress)
+    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress, snapshots.lost)
 
     keeper.acked(opened.acks)
     around.reporter.lineage = lambda: keeper.updated(opened.lineage)

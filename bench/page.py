@@ -1,0 +1,139 @@
+"""docs/speed.md and its plots, from the newest run that is kept in bench/results.
+
+    python -m bench.page [--from FILE]
+
+Invariant: no figure on the page was typed by hand; what stands outside the two marks is prose and is left alone.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench import growth, table
+from bench.outcome import MEANINGS, Figure
+from bench.results import Run, newest, values
+from bench.svg import Bar, bars
+from bench.workloads import NAMES, Size, workload
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "speed.md"
+PLOTS = DOCS / "images" / "speed"
+BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
+COLOUR_OF = {
+    "tidegate_realtime": 0,
+    "tidegate_batch": 1,
+    "debezium_tuned": 2,
+    "debezium_defaults": 3,
+    table.LIMIT: 4,
+}
+BACKLOG = (Figure.RATE, Figure.SHARE_OF_LIMIT, Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU, Figure.RSS)
+LIVE = (Figure.WRITTEN_RATE, Figure.P50, Figure.P90, Figure.P99, Figure.CPU, Figure.RSS, Figure.WAL_HELD)
+ONCE = (Figure.START, Figure.RECOVERY, Figure.DOUBLED_BY_KILL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write docs/speed.md from a run.")
+    parser.add_argument("--from", dest="source", type=Path, help="a file of results; default: the newest kept one")
+    source = parser.parse_args().source
+    run = json.loads(source.read_text()) if source else newest()
+    if run is None:
+        print("no run is kept in bench/results: make bench first", file=sys.stderr)
+        return 1
+    text = PAGE.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{section(run)}\n{END}{tail}")
+    print(f"{PAGE} and {PLOTS}")
+    return 0
+
+
+def section(run: Run) -> str:
+    shutil.rmtree(PLOTS, ignore_errors=True)
+    PLOTS.mkdir(parents=True)
+    lines = [*_head(run)]
+    for server in dict.fromkeys(session["server"] for session in run["sessions"]):
+        for phase in table.phases(run, server):
+            if phase not in ("start", "recovery"):
+                lines += _phase(run, server, phase)
+        lines += [
+            f"### Start and recovery, PostgreSQL {server}",
+            "",
+            *_figures(run, server, ("start", "recovery"), ONCE),
+        ]
+    lines += growth.section(PLOTS)
+    lines += ["### Settings", "", *_settings(run)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(run: Run) -> Iterator[str]:
+    machine, software = run["machine"], run["software"]
+    yield (
+        f"Run of {run['when'][:10]}, size `{run['size']}`, revision `{software['revision']}`, on {machine['cpu']},"
+        f" {machine['cores']} cores, {machine['memory_gb']} GB. Kafka {software['kafka']}."
+    )
+    yield ""
+    if run["noisy"]:
+        yield (
+            "**The machine was not quiet**: in some phases others took more than 5 % of it. Read ratios, not absolutes."
+        )
+        yield ""
+    for session in run["sessions"]:
+        if session["problem"]:
+            yield f"- {session['contestant']}, round {session['round'] + 1}: {session['problem']}"
+    yield ""
+
+
+def _phase(run: Run, server: str, phase: str) -> Iterator[str]:
+    is_live = phase.startswith("live")
+    about = workload(phase, Size(run["size"])).about if phase in NAMES else "single transactions at a fixed rate"
+    yield f"### {phase.capitalize()}, PostgreSQL {server}"
+    yield ""
+    yield f"{about[0].upper()}{about[1:]}."
+    yield ""
+    for figure in (Figure.P50, Figure.P99) if is_live else (Figure.RATE, Figure.CPU):
+        drawn = list(_bars(run, server, phase, figure))
+        if drawn:
+            name = f"{server}-{phase}-{figure}.svg".replace(" ", "-").replace("/", "-").replace(",", "")
+            (PLOTS / name).write_text(bars(f"{phase}: {figure.replace('_', ' ')}", MEANINGS[figure], drawn))
+            yield f"![{phase}, {MEANINGS[figure]}](images/speed/{name})"
+            yield ""
+    yield from _figures(run, server, (phase,), LIVE if is_live else BACKLOG)
+
+
+def _bars(run: Run, server: str, phase: str, figure: Figure) -> Iterator[Bar]:
+    found = values(run, server)
+    for name, settings in run["contestants"].items():
+        if runs := found.get((name, phase, figure)):
+            yield Bar(settings["label"], tuple(runs), COLOUR_OF.get(name, 5))
+    limit = [
+        each for (_, of, named), runs in found.items() if (of, named) == (phase, Figure.LIMIT_RATE) for each in runs
+    ]
+    if figure is Figure.RATE and limit:
+        yield Bar(f"{table.LIMIT}, the limit", tuple(limit), COLOUR_OF[table.LIMIT])
+
+
+def _figures(run: Run, server: str, phases: Sequence[str], figures: Sequence[Figure]) -> Iterator[str]:
+    found = values(run, server)
+    yield "| contestant | " + " | ".join(table.SHOWN.get(each, MEANINGS[each]) for each in figures) + " | lost |"
+    yield "| --- | " + "---: | " * len(figures) + "---: |"
+    for name, settings in run["contestants"].items():
+        shown = []
+        for figure in figures:
+            runs = [each for phase in phases for each in found.get((name, phase, figure), ())]
+            shown.append(table.spread(runs))
+        lost = "; ".join(dict.fromkeys(table.completeness(run, server, name, phase) for phase in phases))
+        yield f"| {settings['label']} | {' | '.join(shown)} | {lost} |"
+    yield ""
+
+
+def _settings(run: Run) -> Iterator[str]:
+    for settings in run["contestants"].values():
+        said = ", ".join(f"`{key}` {value}" for key, value in settings.items() if key != "label")
+        yield f"- {settings['label']}: {said}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
