@@ -1,11 +1,13 @@
 """What the reader's tests ask of the raw topic and of its broker: the log as an independent judge reads it."""
 
 import asyncio
+import re
+import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tidegate.contracts.frame import Frame, FrameKind, body_messages, decode_frame
 from tidegate.pgoutput.decode import decode_message
@@ -75,6 +77,20 @@ def messages_of(frames: list[Frame]) -> list[Message]:
 def inserted(fleet: Any) -> list[str]:
     """The second column of every inserted row, in order, by the words of the format."""
     return [each.new[1].decode() for each in fleet.messages() if isinstance(each, Insert)]
+
+
+def trim(fleet: Any, upto: int | None = None) -> int:
+    """As retention does; but for the last record if nothing else is said."""
+    cut: int = fleet.records()[-1].offset if upto is None else upto
+    administer(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)})
+    return cut
+
+
+def known_beginning(port: int) -> int:
+    """Where the raw topic begins, as the running reader knows it."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        [value] = re.findall(r"^tidegate_reader_raw_beginning_offset\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    return int(float(value))
 
 
 def administer(bootstrap: str, call: str, argument: object) -> None:

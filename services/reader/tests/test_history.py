@@ -3,11 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.raw_topic import inserted
+from aiokafka import TopicPartition
+from aiokafka.admin import RecordsToDelete
+from kit.raw_topic import administer, inserted
 from kit.wait import wait
 
 from tidegate.contracts.epoch import StreamOptions
@@ -52,6 +55,21 @@ def test_one_before_a_last_transaction_that_is_not_complete_is_another_history()
     with pytest.raises(StreamError):
         check.begins(Lsn(450), 9, 90)
     assert HistoryCheck(told, Lsn(400), OTHER_OPTIONS).begins(Lsn(450), 9, 90)
+
+
+@pytest.mark.parametrize("start", [500, 400])
+def test_a_last_transaction_is_awaited_though_retention_has_taken_its_xid(start: int) -> None:
+    check = HistoryCheck(replace(TOLD, transaction=None), Lsn(start), OPTIONS)
+    with pytest.raises(StreamError):
+        check.passes(Lsn(501))
+    assert check.begins(Lsn(500), 7, 70)
+    check.passes(Lsn(501))
+
+
+def test_where_the_raw_topic_begins_no_transaction_is_awaited() -> None:
+    check = HistoryCheck(replace(TOLD, safe_lsn=Lsn(501), transaction=None, has_last=False), Lsn(400), OPTIONS)
+    check.passes(Lsn(600))
+    assert not check.begins(Lsn(600), 9, 90)
 
 
 def test_a_server_that_starts_behind_the_last_transaction_need_not_send_it() -> None:
@@ -108,6 +126,53 @@ def test_what_a_disk_that_was_put_back_writes_where_ours_was_idle_is_noticed(
 
     assert fleet.exit_code(fleet.start()) == ExitCode.LOST
     assert "SOURCE_WENT_BACK" in fleet.log()
+
+
+def test_restored_with_the_last_transaction_trimmed(own_postgres: Postgres, fleet_on: Callable[[str], Any]) -> None:
+    """Nothing is acked, and retention has left a frame without rows: all has to be fed again. What the other history
+    has below the last transaction must not come before its lack is noticed."""
+    fleet = fleet_on(own_postgres.dsn())
+    _read(fleet, ["a"])
+    saved = _disk_snapshot(own_postgres)
+    _read(fleet, ["a", "b"])
+    tail = fleet.frames()[-1].header
+    assert tail.messages == 0
+
+    _put_back(own_postgres, saved)
+    fleet.sql("INSERT INTO orders (note) VALUES ('x')")
+    _write_past(fleet, tail.safe_lsn)
+    end = _trim(fleet)
+
+    assert fleet.exit_code(fleet.start()) == ExitCode.LOST
+    assert "SOURCE_WENT_BACK" in fleet.log()
+    assert end == fleet.records()[-1].offset + 1
+
+
+def test_what_retention_took_is_fed_again_where_the_history_is_ours(fleet: Any) -> None:
+    """The last transaction is asked for first, and is there."""
+    _read(fleet, ["a"])
+    _read(fleet, ["a", "b"])
+    _trim(fleet)
+
+    fleet.reader()
+
+    wait(lambda: inserted(fleet) == ["a", "b"], 20, "what retention took is there again")
+
+
+def _trim(fleet: Any) -> int:
+    """As retention does, but for the last record; where the raw topic ends."""
+    last = int(fleet.records()[-1].offset)
+    administer(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(last)})
+    return last + 1
+
+
+def _read(fleet: Any, notes: list[str]) -> None:
+    """The last of them is written and in the raw topic, and nobody has acked it."""
+    reader = fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES (%s)", notes[-1])
+    wait(lambda: inserted(fleet) == notes, 10, "the row is in the raw topic")
+    wait(lambda: fleet.frames()[-1].header.messages == 0, 10, "a frame without rows follows")
+    assert fleet.stop(reader) == ExitCode.CLEAN
 
 
 def _deliver(fleet: Any, notes: list[str]) -> None:

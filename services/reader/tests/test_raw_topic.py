@@ -1,12 +1,8 @@
 """What the reader does when the raw topic loses something under it: retention, an operator, all of it at once."""
 
-import re
-import urllib.request
 from typing import Any
 
-from aiokafka.admin import RecordsToDelete
-from aiokafka.structs import TopicPartition
-from kit.raw_topic import administer, inserted
+from kit.raw_topic import administer, inserted, known_beginning, trim
 from kit.wait import wait
 
 from tidegate.checkpoint.redis_store import read_lineage
@@ -20,7 +16,7 @@ def test_a_trimmed_raw_topic_is_fed_again(fleet: Any) -> None:
     reader = fleet.reader()
     _two_rows(fleet)
     fleet.stop(reader)
-    _trim(fleet)
+    trim(fleet)
     fleet.reader()
     wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are there again")
     assert _modes(fleet) == [EpochMode.REFEED]
@@ -30,15 +26,15 @@ def test_retention_that_overtakes_a_required_sink_is_noticed_by_a_running_reader
     """And a sink that stays away does not make the reader start over and over."""
     reader = fleet.reader()
     _two_rows(fleet)
-    _trim(fleet)
+    trim(fleet)
     assert fleet.exit_code(reader) == ExitCode.RETRY
     assert fleet.status().failure.code == "RAW_TOPIC_OVERTAKES"
     again = fleet.reader(f"reader.http=127.0.0.1:{unused_port}")
     wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are there again")
-    begins = _trim(fleet, upto=next(r.offset for r in fleet.records() if r.frame.header.kind is FrameKind.EPOCH))
+    begins = trim(fleet, upto=next(r.offset for r in fleet.records() if r.frame.header.kind is FrameKind.EPOCH))
     fleet.sql("INSERT INTO orders (note) VALUES ('c')")
     wait(lambda: inserted(fleet) == ["a", "b", "c"], 10, "the third row is in the raw topic")
-    wait(lambda: _beginning(unused_port) == begins, 15, "it has looked again")
+    wait(lambda: known_beginning(unused_port) == begins, 15, "it has looked again")
     assert again.poll() is None
 
 
@@ -48,8 +44,8 @@ def test_retention_that_takes_what_everybody_has_changes_nothing(fleet: Any, unu
     last = fleet.records()[-1]
     fleet.ack(last, topic_id=_lineage(fleet).topic_id)
     wait(lambda: fleet.confirmed() == last.frame.header.safe_lsn, 10, "the slot follows the ack")
-    begins = _trim(fleet, upto=last.offset)
-    wait(lambda: _beginning(unused_port) == begins, 15, "the reader has looked again")
+    begins = trim(fleet, upto=last.offset)
+    wait(lambda: known_beginning(unused_port) == begins, 15, "the reader has looked again")
     assert reader.poll() is None
 
 
@@ -83,20 +79,6 @@ def _two_rows(fleet: Any) -> None:
     fleet.sql("INSERT INTO orders (note) VALUES ('a')")
     fleet.sql("INSERT INTO orders (note) VALUES ('b')")
     wait(lambda: inserted(fleet) == ["a", "b"], 10, "both rows are in the raw topic")
-
-
-def _trim(fleet: Any, upto: int | None = None) -> int:
-    """As retention does; but for the last record if nothing else is said."""
-    cut = fleet.records()[-1].offset if upto is None else upto
-    administer(fleet.bootstrap, "delete_records", {TopicPartition(fleet.topic, 0): RecordsToDelete(cut)})
-    return cut
-
-
-def _beginning(port: int) -> int:
-    """As the running reader knows it."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        [value] = re.findall(r"^tidegate_reader_raw_beginning_offset\S* (\S+)$", answer.read().decode(), re.MULTILINE)
-    return int(float(value))
 
 
 def _lineage(fleet: Any) -> Lineage:

@@ -13,7 +13,7 @@ from tidegate.contracts.generation import Generation
 from tidegate.contracts.snapshot import SnapshotHead, decode_snapshot
 from tidegate.contracts.snapshot_request import Comparison, RowFilter
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
-from tidegate.errors import DecodeError
+from tidegate.errors import DecodeError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING
 from tidegate_reader.framer import Framer
@@ -182,6 +182,35 @@ def test_rows_wait_while_the_stream_fills_what_may_be_in_flight() -> None:
         assert outlet.take(framer, 0.0) == []
         flying = 50
         assert len(outlet.take(framer, 0.0)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_stream_is_counted_without_rows_and_a_window_that_it_fills_is_given_up() -> None:
+    async def scenario() -> None:
+        stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
+        framer = Framer(
+            stamp, max_frame_bytes=5000, linger_seconds=0, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
+            next_seq=1, wall_clock=lambda: 0,
+        )  # fmt: skip
+        outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None)
+        durable = outlet.before(lambda _frame, _offset: None)
+        head = SnapshotHead(bytes(16), 1, 1, 0, 0, 0)
+
+        async def rows():  # type: ignore[no-untyped-def]
+            yield [memoryview(b"1\n")]
+
+        await put_rows(rows(), outlet, head, (), 800, Throttle(None, None))
+        [own] = outlet.take(framer, 0.0)
+        stream = replace(own, seq=own.seq + 1)
+        durable(own, 1)
+        assert outlet.stream_bytes == 0
+        durable(stream, 2)
+        assert outlet.stream_bytes == len(stream.data)
+        with pytest.raises(TransientError) as given_up:
+            await put_rows(rows(), outlet, head, (), 800, Throttle(None, None), lambda: outlet.stream_bytes > 0)
+        assert given_up.value.code == "SNAPSHOT_WINDOW_LONG"
+        assert outlet.take(framer, 0.0) == []
 
     asyncio.run(scenario())
 

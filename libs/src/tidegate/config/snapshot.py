@@ -30,8 +30,21 @@ class SnapshotConfig(Model):
     max_transaction_age: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(seconds=1),
-        description="The snapshot before the stream is given up when it is older, because nothing that it sees can be"
-        " vacuumed and WAL is held; what is left is read beside the stream.",
+        description="How long a transaction may read, because nothing that it sees can be vacuumed: the snapshot before"
+        " the stream is given up when it is older, and what is left is read beside the stream; a piece there is read"
+        " again, smaller.",
     )
     max_rows_per_second: int | None = Field(None, ge=1, description="Read no faster. Default: no limit.")
     max_bytes_per_second: Size | None = Field(None, ge=1024, description="Read no faster. Default: no limit.")
+    max_active_sessions: int | None = Field(
+        None,
+        ge=1,
+        description="No further piece is begun while more sessions than that are active at the source, our own left"
+        " out. The role needs `pg_monitor`. Default: no limit.",
+    )
+    max_replica_lag: Size | None = Field(
+        None,
+        ge=2**20,
+        description="No further piece is begun while a physical replica is further behind, in WAL that it has not"
+        " replayed. The role needs `pg_monitor`. Default: no limit.",
+    )

@@ -1,4 +1,5 @@
-"""The source, asked through one plain connection: server, role, capacity, slot, publications, tables.
+"""The source, asked through one plain connection: server, role, capacity, slot, publications, tables, and what sinks
+require of them.
 
 Invariant: only reads, and no driver is imported: the caller brings `ask`, the reader its own connection, the command
 its own.
@@ -16,13 +17,15 @@ from tidegate.preflight.role import examine_role
 from tidegate.preflight.server import examine_server, version_of
 from tidegate.preflight.slot import examine_slot
 from tidegate.preflight.tables import examine_tables
+from tidegate.preflight.whole_rows import examine_whole_rows
 
 if TYPE_CHECKING:
-    from tidegate.config.source import PostgresSource
+    from tidegate.config.pipeline import PipelineConfig
 
 
-async def examine_source(ask: Ask, source: PostgresSource, backend_pid: int) -> list[Finding]:
+async def examine_source(ask: Ask, config: PipelineConfig, backend_pid: int) -> list[Finding]:
     """`backend_pid` is what the server said of itself while connecting: a pooler in between says something else."""
+    source = config.source
     version = await version_of(ask)
     slot, findings = await examine_slot(ask, source, version)
     return [
@@ -32,4 +35,5 @@ async def examine_source(ask: Ask, source: PostgresSource, backend_pid: int) -> 
         *await examine_role(ask, source),
         *await examine_publications(ask, source, version),
         *await examine_tables(ask, source, version),
+        *await examine_whole_rows(ask, config),
     ]

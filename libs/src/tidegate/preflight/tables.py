@@ -14,11 +14,11 @@ from tidegate.preflight.publications import OLDEST_SCHEMAS
 from tidegate.quoting import qualified
 
 if TYPE_CHECKING:
-    from tidegate.config.source import PostgresSource
+    from tidegate.config.source import PostgresSource, Publication
 
 MAX_NAMED_TABLES = 20
 
-_WITHOUT_IDENTITY = """
+PUBLISHED = """
 WITH published AS (
   SELECT DISTINCT t.schemaname, t.tablename FROM pg_publication p JOIN pg_publication_tables t ON t.pubname = p.pubname
   WHERE p.pubname = ANY(%(given)s) AND (p.pubupdate OR p.pubdelete)
@@ -31,6 +31,10 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%%'
   AND ((n.nspname, c.relname) IN (SELECT schemaname, tablename FROM wanted)
        OR n.nspname = ANY(%(whole)s) OR %(every)s)
+"""
+"""Tables whose updates or deletes are published, or will be: a managed publication may not be there yet."""
+
+_HAS_NO_IDENTITY = """
   AND CASE c.relreplident
         WHEN 'f' THEN false
         WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
@@ -61,17 +65,7 @@ ORDER BY 1, 2
 
 async def examine_tables(ask: Ask, source: PostgresSource, version: int) -> list[Finding]:
     publication = source.publication
-    exact = [table for table in publication.tables if table.is_exact]
-    rows = await ask(
-        _WITHOUT_IDENTITY,
-        {
-            "given": list(publication.names),
-            "schemas": [table.schema.text for table in exact],
-            "tables": [table.table.text for table in exact],
-            "whole": [table.schema.text for table in publication.tables if table.is_whole_schema],
-            "every": publication.all_tables,
-        },
-    )
+    rows = await ask(PUBLISHED + _HAS_NO_IDENTITY, wanted_tables(publication))
     allowed = publication.without_identity is WithoutIdentity.ALLOW
     findings = [_finding(_without_identity(schema, table), allowed) for schema, table in rows[:MAX_NAMED_TABLES]]
     if len(rows) > MAX_NAMED_TABLES:
@@ -83,6 +77,18 @@ async def examine_tables(ask: Ask, source: PostgresSource, version: int) -> list
         allowed = allowed or publication.manage
         findings += [_narrowed(schema, table, allowed=allowed) for schema, table in await ask(_NARROWED, [names])]
     return findings
+
+
+def wanted_tables(publication: Publication) -> dict[str, object]:
+    """Parameters of `PUBLISHED`."""
+    exact = [table for table in publication.tables if table.is_exact]
+    return {
+        "given": list(publication.names),
+        "schemas": [table.schema.text for table in exact],
+        "tables": [table.table.text for table in exact],
+        "whole": [table.schema.text for table in publication.tables if table.is_whole_schema],
+        "every": publication.all_tables,
+    }
 
 
 def _without_identity(schema: str, table: str) -> tuple[str, str]:

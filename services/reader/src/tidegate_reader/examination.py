@@ -16,7 +16,7 @@ from tidegate_reader.surroundings import Surroundings
 async def examine(around: Surroundings, side: SideConnection) -> None:
     config = around.config
     found = await asyncio.gather(
-        examine_source(side.fetch, config.source, side.backend_pid),
+        examine_source(side.fetch, config, side.backend_pid),
         examine_topic(config.kafka, config.raw_topic),
         examine_redis(config.redis),
     )

@@ -10,7 +10,8 @@
 
 Other options pick other changes, so that something may be missing or new without another history.
 
-Invariant: judged before anything of the transaction is framed or confirmed.
+Invariant: judged before anything of the transaction is framed or confirmed. A re-feed frames what lies before the last
+transaction too, so that one is asked for first (`probe`).
 """
 
 from dataclasses import dataclass
@@ -32,40 +33,48 @@ class Told:
     """The last one's xid and commit time, if they could be found."""
     options: StreamOptions | None
     """With which the tail's epoch was read, if its epoch frame is left."""
+    has_last: bool = True
+    """False: `commit_lsn` only says where the raw topic begins; no transaction was there."""
 
 
 class HistoryCheck:
     def __init__(self, told: Told, start: Lsn, options: StreamOptions) -> None:
         """`start`: where the server starts."""
-        self._told = told
+        self.told = told
         self._judges_what_comes = told.options == options
-        self._awaits_last = self._judges_what_comes and told.transaction is not None and start <= told.commit_lsn
+        self.awaits_last = self._judges_what_comes and told.has_last and start <= told.commit_lsn
 
     def begins(self, commit_lsn: Lsn, xid: int, commit_time: int) -> bool:
         """Whether there may still be something to say about the next one."""
-        told = self._told
+        told = self.told
         if commit_lsn == told.commit_lsn:
-            self._awaits_last = False
+            self.awaits_last = False
             if told.transaction not in (None, (xid, commit_time)):
                 raise _went_back(f"at {format_lsn(commit_lsn)} the server has another transaction than the raw topic")
-        elif commit_lsn > told.commit_lsn and self._awaits_last:
+        elif commit_lsn > told.commit_lsn and self.awaits_last:
             raise self._has_no_last()
         elif self._judges_what_comes and self._is_unknown(commit_lsn):
             raise _went_back(f"the server has a transaction at {format_lsn(commit_lsn)}, the raw topic has none")
         return commit_lsn < max(told.safe_lsn, told.commit_lsn)
 
+    def is_settled_by(self, judged: "HistoryCheck | None") -> bool:
+        """Whether nothing of the last transaction is awaited any more, here or where it was asked for before."""
+        if not self.awaits_last:
+            return True
+        return judged is not None and not judged.awaits_last and judged.told.commit_lsn == self.told.commit_lsn
+
     def passes(self, lsn: Lsn) -> None:
         """Between transactions: the server has sent all that ends at or below it."""
-        if self._awaits_last and lsn > self._told.commit_lsn:
+        if self.awaits_last and lsn > self.told.commit_lsn:
             raise self._has_no_last()
 
     def _has_no_last(self) -> StreamError:
-        last = format_lsn(self._told.commit_lsn)
+        last = format_lsn(self.told.commit_lsn)
         return _went_back(f"the server has no transaction at {last}, where the raw topic has its last one")
 
     def _is_unknown(self, commit_lsn: Lsn) -> bool:
         """Between the last transaction and what is covered; or, where that one is not complete, the other way round."""
-        low, high = sorted((self._told.commit_lsn, self._told.safe_lsn))
+        low, high = sorted((self.told.commit_lsn, self.told.safe_lsn))
         return low <= commit_lsn < high
 
 

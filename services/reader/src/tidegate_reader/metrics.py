@@ -65,6 +65,7 @@ class ReaderMetrics:
                 "Age of the oldest transaction that reads for a snapshot: what it sees can't be vacuumed.",
                 lambda: progress.snapshot_transaction_seconds,
             ),
+            ("snapshot_braked", "flag", "1 while one waits for a busy source.", lambda: progress.is_snapshot_braked),
             ("epoch", "number", "Number of this run of the reader.", lambda: progress.epoch),
             (
                 "safe_wal",

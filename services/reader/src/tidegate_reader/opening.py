@@ -1,6 +1,7 @@
 """How a run begins. The order is the point: what is checked later must not be undone by what was done earlier.
 
 preflight → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan → lineage → epoch
+                               └ where a re-feed is foreseen: the raw topic's last transaction, on a link of its own
 
 Invariant: the end of the raw topic is read after the slot is ours, so no reader that owned it before us can still be
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.epoch import EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
@@ -32,6 +33,7 @@ from tidegate_reader import gap
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.history import HistoryCheck
+from tidegate_reader.history_probe import foresees_refeed, probe, until_free
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -98,6 +100,14 @@ async def begin(
     acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
     options = _stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
+    decide = partial(plan, required=config.required_sinks, topic_id=checked.topic_id, lineage=lineage)
+    slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
+    history = _history(log, lineage, slot_start.lsn, options)
+    if history and history.awaits_last and foresees_refeed(partial(decide, slot_start, acks, log=log)):
+        command = _start_command(config, options, history.told.commit_lsn)
+        await probe(await open_stream(config), command, history)
+        await until_free(side, config.source.slot.name)
+    judged = history
     await stream.start(_start_command(config, options, started))
     reach(Failpoint.READER_STREAM_STARTED)
     log = await read_raw_log(config.kafka, config.raw_topic.name)
@@ -107,15 +117,19 @@ async def begin(
         )
     confirmed = await _confirmed(side, config.source.slot.name)
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
-    decide = partial(
-        plan, slot_start, required=config.required_sinks, log=log, topic_id=checked.topic_id, lineage=lineage
-    )
     is_beyond = log.tail is not None and slot_start.lsn > log.tail.safe_lsn
     try:
-        decided, acks = await gap.decided(config, generation, decide, acks, is_beyond_the_log=is_beyond)
+        decided, acks = await gap.decided(
+            config, generation, partial(decide, slot_start, log=log), acks, is_beyond_the_log=is_beyond
+        )
     except StreamError:
         await _check_topic_id(config, checked)
         raise
+    history = _history(log, lineage, slot_start.lsn, options)
+    if decided.mode is EpochMode.REFEED and history and not history.is_settled_by(judged):
+        raise TransientError(
+            "that it has to feed again shows only now", code="EPOCH_RACE", remedy="The reader starts again."
+        )
     record = EpochRecord(
         mode=decided.mode,
         start_lsn=slot_start.lsn,
@@ -133,7 +147,6 @@ async def begin(
     said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options)
     await _say(config, said)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
-    history = _history(log, lineage, slot_start.lsn, options)
     return Run(stamp, said, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
 
 

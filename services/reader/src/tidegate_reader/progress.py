@@ -36,6 +36,7 @@ class Progress:
     snapshots_running: int = 0
     snapshot_percent: float = 0.0
     snapshot_transaction_seconds: float = 0.0
+    is_snapshot_braked: bool = False
 
     def failed(self, error: TidegateError) -> None:
         self.state = State.FAILED

@@ -19,6 +19,7 @@ from tidegate.kafka_client import client_options
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Begin
+from tidegate.position import MAX_ORDINAL
 from tidegate_reader.history import Told
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.tail import Tail, find_tail
@@ -105,7 +106,7 @@ async def _told(
         options = decode_epoch(epoch.body).options
     commit_lsn = tail.position.commit_lsn
     transaction = await _last_transaction(consumer, partition, commit_lsn, headers)
-    return Told(commit_lsn, tail.safe_lsn, transaction, options)
+    return Told(commit_lsn, tail.safe_lsn, transaction, options, has_last=tail.position.ordinal < MAX_ORDINAL)
 
 
 async def _last_transaction(

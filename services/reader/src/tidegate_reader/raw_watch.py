@@ -1,14 +1,14 @@
 """Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head
 and when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
 
-Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks: the reader ends, and
-its next start decides. Nothing is decided here.
+Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks, and rows of a
+snapshot that it lacks are read again: the reader ends, and its next start decides. Nothing is decided here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -29,16 +29,26 @@ if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
 
 Beginning = Callable[[], Awaitable[int | None]]
+LostSnapshots = Callable[[Mapping[str, Ack], int], Sequence[str]]
+"""Those of which sinks with these acks lack rows, in a raw topic that begins there."""
 
 _ANSWER_SECONDS = 30.0
 
 
 class RawWatch:
     def __init__(
-        self, config: PipelineConfig, opened: Run, keeper: Keeper, beginning: Beginning, progress: Progress
+        self,
+        config: PipelineConfig,
+        opened: Run,
+        keeper: Keeper,
+        beginning: Beginning,
+        progress: Progress,
+        lost_snapshots: LostSnapshots = lambda _acks, _beginning: (),
     ) -> None:
         self._config, self._opened, self._keeper = config, opened, keeper
-        self._ask, self._progress = beginning, progress
+        self._ask, self._progress, self._lost = beginning, progress, lost_snapshots
+        self._is_suspected = False
+        """Rows of a snapshot seem lost. An ack may be on its way that says otherwise, so the next look decides."""
         progress.raw_beginning = opened.beginning
         self._heard_of = set(opened.acks)
 
@@ -49,14 +59,29 @@ class RawWatch:
 
     async def look(self) -> None:
         beginning, acks = await self._ask(), dict(self._keeper.acks)
-        if beginning not in (None, self._progress.raw_beginning) or acks.keys() - self._heard_of:
+        has_moved = beginning not in (None, self._progress.raw_beginning)
+        if has_moved or self._is_suspected or acks.keys() - self._heard_of:
             try:
                 log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
+            self._check_snapshots(log, acks)
             self._check(log, acks)
             self._progress.raw_beginning = log.beginning
             self._heard_of |= acks.keys()
+
+    def _check_snapshots(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
+        """No position tells of these: a sink that lacks them goes on behind them as if there had been none."""
+        lost = self._lost(acks, log.beginning)
+        if lost and self._is_suspected:
+            raise TransientError(
+                f"retention took rows of {'a snapshot' if len(lost) == 1 else f'{len(lost)} snapshots'} from the raw"
+                " topic before every required sink had them",
+                code="RAW_TOPIC_OVERTAKES_SNAPSHOT",
+                remedy="Nothing is lost: the reader starts again and reads these tables anew. If it repeats, the lane "
+                "is down, or raw_topic.retention is too short for it.",
+            )
+        self._is_suspected = bool(lost)
 
     def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         run = self._opened

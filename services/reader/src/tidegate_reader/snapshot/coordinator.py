@@ -171,6 +171,11 @@ class Snapshots:
                 job.record = replace(record, is_delivered=True)
                 await self._store.write(job.record)
 
+    def lost(self, acks: Mapping[str, Ack], beginning: int) -> list[str]:
+        """Snapshots of which a required sink lacks rows that the raw topic, which begins there, does not hold."""
+        _, required, topic_id, _ = self._at_start
+        return [job.record.id for job in self.jobs.values() if is_lost(job.record, acks, required, topic_id, beginning)]
+
     async def _read_again(self, job: Job) -> None:
         """From the beginning: what was read is gone, or may be."""
         await self._store.forget(job.record.id, job.tables)

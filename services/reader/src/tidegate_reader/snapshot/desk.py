@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidegate.contracts.ack import Ack
     from tidegate_reader.snapshot.board import Board
     from tidegate_reader.snapshot.coordinator import Snapshots
+    from tidegate_reader.snapshot.new_sinks import NewSinks
     from tidegate_reader.sources.postgres_wal.session import SideConnection
     from tidegate_reader.surroundings import Surroundings
 
@@ -52,9 +53,10 @@ class SnapshotDesk:
         board: Board,
         side: SideConnection,
         acks: Callable[[], Mapping[str, Ack]],
+        new_sinks: NewSinks,
     ) -> None:
         self._around, self._snapshots, self._board, self._side = around, snapshots, board, side
-        self._acks = acks
+        self._acks, self._new_sinks = acks, new_sinks
         self._pipeline = around.config.pipeline
 
     async def run(self) -> None:
@@ -65,6 +67,7 @@ class SnapshotDesk:
                         await self._serve(client)
                         await self._report(client)
                         await self._snapshots.acked(self._acks())
+                        await self._new_sinks.look(self._acks())
                         await asyncio.sleep(EVERY_SECONDS)
             raise_if_cancelled()
             await asyncio.sleep(EVERY_SECONDS)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate_reader.snapshot.board import Board
+from tidegate_reader.snapshot.brakes import Brakes
 from tidegate_reader.snapshot.coordinator import Snapshots
 from tidegate_reader.snapshot.desk import SnapshotDesk
+from tidegate_reader.snapshot.new_sinks import NewSinks
 from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.reading import Windows
@@ -58,6 +60,7 @@ def make_snapshots(
         config,
         outlet,
         windows,
+        Brakes(side, config.snapshot, config.pipeline, around.progress),
         epoch=stamp.number,
         room=framer.room,
         server_version=parts.checked.server_version,
@@ -73,5 +76,7 @@ def make_snapshots(
         parts.exported,
         stamp.number,
         (opened.acks, config.required_sinks, opened.lineage.topic_id, opened.beginning),
-        lambda snapshots: SnapshotDesk(around, snapshots, board, side, lambda: keeper.acks),
+        lambda snapshots: SnapshotDesk(
+            around, snapshots, board, side, lambda: keeper.acks, NewSinks(config, snapshots, readers)
+        ),
     )

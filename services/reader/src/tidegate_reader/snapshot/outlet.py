@@ -44,6 +44,8 @@ class Outlet:
         """`most_in_flight`: above it rows wait, so that the stream's frames find room."""
         self.durable_offset = epoch_offset
         """Last raw offset that is known to be acknowledged."""
+        self.stream_bytes = 0
+        """Acknowledged in this epoch, rows of snapshots left out."""
         self.passed = Lsn(0)
         """The stream has brought every transaction that ends at or below it."""
         self._epoch_offset, self._wake = epoch_offset, wake
@@ -51,6 +53,7 @@ class Outlet:
         self._waiting: deque[Insert] = deque()
         self._waiting_bytes = 0
         self._changed = asyncio.Event()
+        self._rows_in_flight: set[int] = set()
 
     async def put(self, insert: Insert) -> None:
         """Marks find room always, so that they stand before what comes behind them."""
@@ -77,6 +80,7 @@ class Outlet:
             frames += framer.sealer.take()
             if not insert.placed.cancelled():
                 insert.placed.set_result(self._epoch_offset + frames[-1].seq)
+        self._rows_in_flight.update(frame.seq for frame in frames)
         self._tell()
         return frames
 
@@ -85,6 +89,10 @@ class Outlet:
 
         def durable(frame: SealedFrame, offset: int) -> None:
             self.durable_offset = offset
+            if frame.seq in self._rows_in_flight:
+                self._rows_in_flight.discard(frame.seq)
+            else:
+                self.stream_bytes += len(frame.data)
             then(frame, offset)
             self._tell()
             if self._waiting:

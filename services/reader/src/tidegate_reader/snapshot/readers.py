@@ -19,12 +19,20 @@ from tidegate.contracts.snapshot import SnapshotHead, reading_number
 from tidegate.errors import TransientError
 from tidegate.observability import logs
 from tidegate_reader.snapshot import catalogue, reading
+from tidegate_reader.snapshot.brakes import LOOK_SECONDS, Brakes
 from tidegate_reader.snapshot.job import Job, Piece
 from tidegate_reader.snapshot.link import ReadingLink
 from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.snapshot.queries import moved_since, rows_of
 from tidegate_reader.snapshot.reading import Counted, Windows
-from tidegate_reader.snapshot.refusals import EXPORT_GONE, TABLE_CHANGED, TABLE_LOCKED
+from tidegate_reader.snapshot.refusals import (
+    EXPORT_GONE,
+    TABLE_CHANGED,
+    TABLE_LOCKED,
+    TOO_OLD,
+    WINDOW_LONG,
+    transaction_too_old,
+)
 from tidegate_reader.snapshot.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -40,18 +48,30 @@ _PAGE_BYTES = 8192
 _FIRST_PAGES = 64
 """512 KiB: of the first piece beside the stream; from its time follows the next one's size."""
 _MOST_PAGES = 131_072
+_SMALLER = 4
+"""Times, where a piece took longer than any may, or more was changed meanwhile."""
+_WINDOW_BYTES = 64 * 2**20
+"""Of the stream, while a piece is read. A lane remembers up to 256 MiB of keys, and of a change a key is a part."""
 
 
 class Readers:
     def __init__(
-        self, config: PipelineConfig, outlet: Outlet, windows: Windows, *, epoch: int, room: int, server_version: int
+        self,
+        config: PipelineConfig,
+        outlet: Outlet,
+        windows: Windows,
+        brakes: Brakes,
+        *,
+        epoch: int,
+        room: int,
+        server_version: int,
     ) -> None:
         self.server_version = server_version
         self.on_finished: Callable[[Job, TableRecord, int, int], Awaitable[None]] | None = None
         self.on_piece: Callable[[Job, TableRecord], Awaitable[None]] | None = None
         self.open_since: dict[int, float] = {}
         """Reading number to when its transaction began."""
-        self._config, self._outlet, self._windows = config, outlet, windows
+        self._config, self._outlet, self._windows, self._brakes = config, outlet, windows, brakes
         self._epoch, self._room = epoch, room
         self._count = 0
         self._pages = _FIRST_PAGES
@@ -83,6 +103,7 @@ class Readers:
         except ExceptionGroup as failures:
             raise _first_of(failures) from failures
         finally:
+            self._brakes.release()
             job.given_back()
         return self._count > before
 
@@ -96,10 +117,16 @@ class Readers:
         link: ReadingLink | None = None
         breaks = 0
         try:
-            while is_wanted() and (piece := self._next(job, exported)) is not None:
+            while is_wanted():
+                if reason := await self._brakes.reason():
+                    job.waits_for = reason
+                    await asyncio.sleep(LOOK_SECONDS)
+                    continue
+                if (piece := self._next(job, exported)) is None:
+                    break
                 try:
                     link = link or await self._open()
-                    counted = await self._read_piece(link, job, piece, exported)
+                    counted = await self._read_in_time(link, job, piece, exported)
                 except TransientError as error:
                     if link is not None:
                         link.close()
@@ -120,11 +147,23 @@ class Readers:
         pages = self._pages if exported is None else self._config.snapshot.range // _PAGE_BYTES
         return job.next_piece(pages, self.server_version, is_exported=exported is not None)
 
+    async def _read_in_time(self, link: ReadingLink, job: Job, piece: Piece, exported: Exported | None) -> Counted:
+        """The exported snapshot is as old for each piece; how long it is held is not decided here."""
+        if exported is not None:
+            return await self._read_piece(link, job, piece, exported)
+        await self._windows.catch_up()
+        try:
+            async with asyncio.timeout(self._config.snapshot.max_transaction_age.total_seconds()):
+                return await self._read_piece(link, job, piece, None)
+        except TimeoutError:
+            raise transaction_too_old() from None
+
     async def _read_piece(self, link: ReadingLink, job: Job, piece: Piece, exported: Exported | None) -> Counted:
         self._count += 1
         head = SnapshotHead(job.id, piece.table.relation_id, reading_number(self._epoch, self._count), 0, 0, 0)
         if self.on_piece is not None:
             await self.on_piece(job, piece.table)
+        stream_bytes = self._outlet.stream_bytes
         with self._open_transaction(head.reading):
             if exported is not None:
                 await reading.begin(link, piece.heap, exported.name)
@@ -135,13 +174,14 @@ class Readers:
             reading.check_heap(piece.heap, filenode)
             _note_horizon(piece.table, seen.xmin, is_exported=exported is not None)
             began = time.monotonic()
-            counted = await self._rows(link, job, piece, head)
+            counted = await self._rows(link, job, piece, head, stream_bytes)
             await link.execute("COMMIT")
         if exported is None and not piece.is_moved:
             self._adapt(time.monotonic() - began)
         return counted
 
-    async def _rows(self, link: ReadingLink, job: Job, piece: Piece, head: SnapshotHead) -> Counted:
+    async def _rows(self, link: ReadingLink, job: Job, piece: Piece, head: SnapshotHead, stream_bytes: int) -> Counted:
+        """`stream_bytes`: of the outlet, before the window began."""
         table = job.published[piece.table.relation_id]
         described = await catalogue.table_shape(link.execute, table)
         where = [table.where, job.filters_of(piece.table)]
@@ -150,7 +190,13 @@ class Readers:
         else:
             query = rows_of(piece.heap, described.columns, piece.pages, where, is_last=piece.is_last)
         schema = tuple(described.shape.entries(SchemaRole.CURRENT))
-        return await reading.put_rows(link.copy(query), self._outlet, head, schema, self._room, self._throttle)
+
+        def is_long() -> bool:
+            is_compared = head.has_window and described.has_key
+            return is_compared and self._outlet.stream_bytes - stream_bytes > _WINDOW_BYTES
+
+        rows = link.copy(query)
+        return await reading.put_rows(rows, self._outlet, head, schema, self._room, self._throttle, is_long)
 
     async def _record(self, job: Job, finishing: asyncio.Queue[tuple[Piece, Counted] | None]) -> None:
         while (finished := await finishing.get()) is not None:
@@ -166,6 +212,8 @@ class Readers:
     ) -> None:
         job.waits_for = error.message
         self._log.warning("snapshot_reading_broken", code=error.code, table=piece.table.table, breaks=breaks)
+        if error.code in (TOO_OLD, WINDOW_LONG):
+            self._pages = max(1, self._pages // _SMALLER)
         if error.code == TABLE_CHANGED:
             await self._look_again(job, piece, exported)
         await asyncio.sleep(min(_LONGEST_BREAK_SECONDS, _BREAK_SECONDS * 2**breaks))

@@ -23,6 +23,7 @@ from tidegate.position import before
 from tidegate.quoting import literal, qualified
 from tidegate_reader.heartbeat import PREFIX
 from tidegate_reader.snapshot.outlet import Insert, Outlet
+from tidegate_reader.snapshot.refusals import window_too_long
 
 if TYPE_CHECKING:
     from tidegate_reader.snapshot.link import ReadingLink
@@ -68,7 +69,6 @@ class Windows:
         self._content = json.dumps({"pipeline": pipeline, "snapshot": True})
 
     async def open(self, link: ReadingLink, heap: Heap, head: SnapshotHead) -> tuple[SnapshotHead, Seen]:
-        await self._catch_up()
         while True:
             await begin(link, heap)
             low_offset = self._outlet.durable_offset + 1
@@ -84,7 +84,8 @@ class Windows:
     def _contains_all_below(self, seen: Seen, low: Lsn) -> bool:
         return all(seen.contains(xid) for commit_lsn, xid in self._recent() if commit_lsn < low)
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        """Before a window is opened: its transaction would wait for all that the stream has still to bring."""
         end = parse_lsn(await self._side.value("SELECT pg_current_wal_insert_lsn()::text"))
         if end - self._outlet.passed > _BEHIND_BYTES:
             await self._outlet.until_passed(await self._message())
@@ -144,8 +145,10 @@ async def put_rows(
     schema: tuple[SchemaEntry, ...],
     room: int,
     throttle: Throttle,
+    is_long: Callable[[], bool] = lambda: False,
 ) -> Counted:
-    """All of one reading into the outlet, in frames that are as full as they may be; the last one says so."""
+    """All of one reading into the outlet, in frames that are as full as they may be; the last one says so. `is_long`:
+    the window has become more than a lane should have to look up."""
     counted = Counted()
     room -= HEAD.size + sum(len(entry.message) + 8 for entry in schema)
     pieces: list[bytes] = []
@@ -158,6 +161,8 @@ async def put_rows(
         counted.rows += count
         counted.bytes += size
         await throttle.pass_(count, size)
+        if is_long():
+            raise window_too_long()
         await outlet.put(counted.last)
         pieces, count, size = [], 0, 0
         await asyncio.sleep(0)  # A frame costs some milliseconds; the stream gets its turn between two.

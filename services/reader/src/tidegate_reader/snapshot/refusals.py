@@ -15,6 +15,26 @@ from tidegate.errors import ConfigError, TidegateError, TransientError
 EXPORT_GONE = "SNAPSHOT_EXPORT_GONE"
 TABLE_CHANGED = "SNAPSHOT_TABLE_CHANGED"
 TABLE_LOCKED = "SNAPSHOT_TABLE_LOCKED"
+TOO_OLD = "SNAPSHOT_TOO_OLD"
+WINDOW_LONG = "SNAPSHOT_WINDOW_LONG"
+
+
+def transaction_too_old() -> TransientError:
+    return TransientError(
+        "a piece of a table took longer to read than a transaction may",
+        code="SNAPSHOT_TOO_OLD",
+        remedy="It is read again, in smaller pieces. A table without a key can't be: raise "
+        "snapshot.max_transaction_age, or give it a replica identity.",
+    )
+
+
+def window_too_long() -> TransientError:
+    return TransientError(
+        "more was changed while a piece of a table was read than a lane should have to remember",
+        code="SNAPSHOT_WINDOW_LONG",
+        remedy="It is read again, in smaller pieces. Before PostgreSQL 14 a table is one piece: read it when less is "
+        "written.",
+    )
 
 
 def refused_reading(state: str) -> TidegateError:

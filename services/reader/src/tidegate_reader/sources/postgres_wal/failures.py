@@ -80,3 +80,11 @@ def link_broken() -> TransientError:
     return TransientError(
         "the replication link broke", code="SOURCE_LINK_BROKEN", remedy="The reader starts again from what is acked."
     )
+
+
+def silent() -> TransientError:
+    return TransientError(
+        "nothing was heard from the server for too long",
+        code="SOURCE_SILENT",
+        remedy="The link is probably dead; the reader connects again.",
+    )

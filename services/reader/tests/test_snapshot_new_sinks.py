@@ -1,0 +1,58 @@
+"""A sink that begins with a snapshot: one of its tables is taken when its lane has a place, and never again."""
+
+from typing import Any
+
+from kit.snapshots import replica_of, snapshot_marks
+from kit.wait import wait
+
+from tidegate.checkpoint.redis_store import write_ack
+from tidegate.contracts.ack import Ack
+from tidegate.contracts.mark import MarkKind
+
+LATE = {"name": "late", "type": "kafka_topics", "from": "snapshot", "routes": [{"tables": ["public.orders"]}]}
+
+
+def completed(fleet: Any) -> list[str]:
+    marks = snapshot_marks(fleet.frames())
+    return [str(mark.details["table"]) for mark in marks if mark.kind is MarkKind.SNAPSHOT_COMPLETED]
+
+
+def take_place(fleet: Any, sink: str) -> None:
+    """As its lane does: it says which frame it has taken first."""
+    record = fleet.valid_records()[-1]
+    header = record.frame.header
+    ack = Ack(
+        sink=sink,
+        generation=header.generation.id,
+        epoch=header.epoch,
+        topic_id="any",
+        offset=record.offset,
+        position=header.last,
+        safe_lsn=header.safe_lsn,
+        time=1,
+    )
+    with fleet.redis() as client:
+        write_ack(client, fleet.name, ack)
+
+
+def test_it_is_taken_once_of_what_the_sink_takes(fleet: Any) -> None:
+    fleet.sql("CREATE TABLE other (id int PRIMARY KEY)")
+    fleet.sql("INSERT INTO other VALUES (1)")
+    fleet.sql("INSERT INTO orders (note) SELECT 'row ' || n FROM generate_series(1, 500) n")
+    fleet.settings["source"]["publication"]["tables"] = ["public.orders", "public.other"]
+    fleet.settings["sinks"].append(LATE)
+    process = fleet.reader()
+    fleet.sql("INSERT INTO orders (note) VALUES ('501')")
+    wait(lambda: len(replica_of(fleet.valid_records()).changes) == 1, 10, "the stream flows")
+    assert completed(fleet) == []
+
+    take_place(fleet, "late")
+    wait(lambda: completed(fleet) == ["orders"], 30, "its table is read")
+    assert len(replica_of(fleet.valid_records()).named("orders")) == 501
+
+    assert fleet.stop(process) == 0
+    fleet.reader()
+    take_place(fleet, "late")
+    fleet.sql("INSERT INTO orders (note) VALUES ('502')")
+    wait(lambda: len(replica_of(fleet.valid_records()).changes) >= 2, 10, "the stream flows again")
+    assert completed(fleet) == ["orders"]
