@@ -7,16 +7,17 @@ version, keep the old file, and add the new one beside it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from kit.cursor_examples import cursor_examples
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
 from kit.replay_examples import replay_examples
 from kit.snapshot_examples import DOCUMENTS
 
 from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.control import Command, LaneControl, decode_control
-from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress, decode_dead_letter
 from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import (
@@ -193,12 +194,10 @@ def examples() -> dict[str, Example]:
     for name, (head, schema, body, least) in frames().items():
         encoded = encode_frame(head, schema, (body,), min_bytes=least)
         found[f"frame-v1-{name}.bin"] = Example(Frame(head, schema, body), encoded, decode_frame)
-    told = DOCUMENTS | replay_examples(DEAD_LETTER, RESOLUTION)
+    told = DOCUMENTS | replay_examples(DEAD_LETTER, RESOLUTION) | cursor_examples(CURSOR)
     found |= {name: Example(*parts) for name, parts in told.items()}
     return found | {
         "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
-        "cursor.json": Example(CURSOR, CURSOR.encode().encode(), lambda b: decode_cursor(b.decode("latin1"))),
-        "cursor-rewound.json": Example(REWOUND, REWOUND.encode().encode(), lambda b: decode_cursor(b.decode("latin1"))),
         "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
         "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
         "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),
@@ -214,11 +213,10 @@ def examples() -> dict[str, Example]:
 
 
 LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",), OPTIONS)
-ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED)
+ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED, "b1946ac9")
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000
 )
-REWOUND = replace(CURSOR, rewound_from=Position(END_LSN, 0))
 CONTROL = LaneControl(1_767_225_600_000, Command.STOP)
 RESOLUTION = Resolution(Outcome.PURGED, ("5d41402abc4b2a76b9719d911017c592",), "somebody", CREATED)
 REQUEST_ID = "0b6cf5a8e0f24bd19f0c8a1f0e6f9a11"
@@ -254,6 +252,7 @@ LANE = LaneStatus(
     started=CREATED - 60_000_000,
     incarnation=1_767_225_600_000,
     config_epoch="b1946ac9",
+    spark_ui="http://127.0.0.1:4040",
     generation=GENERATION.id,
     epoch=2,
     raw_offset=107,
@@ -262,6 +261,8 @@ LANE = LaneStatus(
     frames=108,
     events=2,
     bytes=640,
+    write_seconds=0.021,
+    commit_seconds=0.014,
     last_commit_time=CREATED,
     latency_p50_seconds=0.004,
     latency_p99_seconds=0.009,

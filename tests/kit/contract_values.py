@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.control import Command, LaneControl
-from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, Cursor, RefusedShape
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
 from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, OpenTransaction, SchemaEntry, SchemaRole
@@ -14,6 +14,7 @@ from tidegate.contracts.generation import Generation
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
+from tidegate.pgoutput.shape_changes import ShapeChangeKind
 from tidegate.position import MAX_ORDINAL, Position
 
 LONG = st.integers(0, 2**64 - 1)
@@ -56,8 +57,11 @@ def headers(draw: st.DrawFn) -> FrameHeader:
 
 FRAME = st.builds(Frame, headers(), st.lists(SCHEMA, max_size=4).map(tuple), st.binary(max_size=200))
 
-ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED)
+ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED, TEXT)
 CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEXT, LONG, st.none() | POSITION)
+_SHAPE_ID = st.binary(min_size=8, max_size=8).map(bytes.hex)
+_KINDS = st.lists(st.sampled_from(ShapeChangeKind).map(str), unique=True).map(tuple)
+REFUSED = st.lists(st.builds(RefusedShape, _SHAPE_ID, _SHAPE_ID, _KINDS), max_size=MOST_REFUSED_SHAPES).map(tuple)
 CONTROL = st.builds(LaneControl, LONG, st.sampled_from(Command))
 DEAD_LETTER = st.builds(
     DeadLetter,

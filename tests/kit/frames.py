@@ -53,6 +53,7 @@ class RawLog:
         self._nonce = bytes(16)
 
     def epoch(self, number: int | None = None, *, refeed_from: Lsn | None = None) -> bytes:
+        previous = PreviousEpoch(self._epoch, self._epoch_offset, self._seq, len(self.frames) - 1)
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
         self._nonce = self._epoch.to_bytes(16, "big")
@@ -63,7 +64,7 @@ class RawLog:
             start_lsn=self.safe_lsn if refeed_from is None else refeed_from,
             tail=self.position,
             options=StreamOptions(("tidegate_shop",), 1, messages=True),
-            previous=None if self._epoch == 1 else PreviousEpoch(self._epoch - 1, 0, 0, 0),
+            previous=previous if self.frames else None,
             topic_id=self._topic_id,
             server_version=180004,
             software="kit",
@@ -72,12 +73,19 @@ class RawLog:
         self._epoch_offset = len(self.frames) - 1
         return frame
 
-    def transaction(self, *rows: Message, relation: Relation = ORDERS) -> bytes:
+    def transaction(
+        self,
+        *rows: Message,
+        relation: Relation = ORDERS,
+        relations: Sequence[Relation] = (),
+        commit_time: int = COMMIT_TIME,
+    ) -> bytes:
+        """Of one relation, or of all these."""
         commit_lsn = Lsn(self.safe_lsn + 0x10)
         end_lsn = Lsn(commit_lsn + 0x30)
-        messages = [Begin(commit_lsn, COMMIT_TIME, 700), *rows, Commit(commit_lsn, end_lsn, COMMIT_TIME)]
+        messages = [Begin(commit_lsn, commit_time, 700), *rows, Commit(commit_lsn, end_lsn, commit_time)]
         self.position, self.safe_lsn = Position(commit_lsn, len(rows)), end_lsn
-        return self._wal(messages, commit_lsn, 0, changes=len(rows), relation=relation)
+        return self._wal(messages, commit_lsn, 0, changes=len(rows), relations=relations or (relation,))
 
     def split_transaction(self, head: Sequence[Message], tail: Sequence[Message]) -> None:
         """One transaction in two frames; the second one starts in its middle."""
@@ -151,11 +159,11 @@ class RawLog:
         ordinal: int,
         *,
         changes: int,
-        relation: Relation = ORDERS,
+        relations: Sequence[Relation] = (ORDERS,),
         opened: OpenTransaction | None = None,
     ) -> bytes:
         body = [BODY_ENTRY.pack(len(raw), commit_lsn) + raw for raw in map(encode_message, messages)]
-        schema = (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),)
+        schema = [SchemaEntry(SchemaRole.CURRENT, encode_message(relation)) for relation in relations]
         first = Position(commit_lsn, ordinal)
         return self._append(FrameKind.WAL, first, schema, body, changes=changes, messages=len(messages), opened=opened)
 

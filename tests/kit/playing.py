@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from kit.admin_process import AdminPlace
 from kit.frames import RawLog, row
@@ -16,6 +17,8 @@ from tidegate.contracts.status import LaneStatus, ReaderStatus, State
 from tidegate.lsn import Lsn, parse_lsn
 
 _EVERY_SECONDS = 0.5
+POSTGRES_EPOCH = 946_684_800_000_000
+"""The year 2000, in unix microseconds."""
 
 
 @dataclass
@@ -24,6 +27,8 @@ class Play:
     log: RawLog = field(default_factory=RawLog)
     stopped: frozenset[str] = frozenset()
     """Lanes that ack nothing more."""
+    paused: frozenset[str] = frozenset()
+    """Lanes that say so."""
     _acked: dict[str, Ack] = field(default_factory=dict)
     _written: int = 0
     _events: int = 0
@@ -34,7 +39,8 @@ class Play:
         self.log.safe_lsn = max(self.log.safe_lsn, self._source())
         for _ in range(count):
             self._events += 2
-            self.log.transaction(row(self._events, "two teas"), row(self._events + 1, "a pot of coffee"))
+            rows = row(self._events, "two teas"), row(self._events + 1, "a pot of coffee")
+            self.log.transaction(*rows, commit_time=unix_microseconds() - POSTGRES_EPOCH)
         frames = self.log.frames[self._written :]
         append(self.place.bootstrap, self.place.config.raw_topic.name, frames)
         self._written = len(self.log.frames)
@@ -44,7 +50,13 @@ class Play:
         acks = [self._ack(sink.name, now) for sink in self.place.config.sinks]
         required = [ack for ack in acks if ack.sink in self.place.config.required_sinks]
         lowest = min(required, key=lambda ack: ack.safe_lsn)
-        common = {"pipeline": pipeline, "state": State.RUNNING, "pid": 1, "time": now, "started": self._started}
+        common: dict[str, Any] = {
+            "pipeline": pipeline,
+            "state": State.RUNNING,
+            "pid": 1,
+            "time": now,
+            "started": self._started,
+        }
         reader = ReaderStatus(
             **common, generation=generation, epoch=1, produced_lsn=self.log.safe_lsn, raw_offset=self._written - 1,
             server_lsn=max(self._source(), self.log.safe_lsn), confirmed_lsn=lowest.safe_lsn, changes=self._events,
@@ -52,8 +64,9 @@ class Play:
         )  # fmt: skip
         self.place.redis.set(names.reader_status_key(pipeline), reader.encode())
         for ack in acks:
+            told = common | {"state": State.PAUSED if ack.sink in self.paused else State.RUNNING}
             lane = LaneStatus(
-                **common, sink=ack.sink, incarnation=1, generation=generation, events=self._events,
+                **told, sink=ack.sink, incarnation=1, generation=generation, events=self._events,
                 last_commit_time=now, latency_p50_seconds=0.004, latency_p99_seconds=0.011,
             )  # fmt: skip
             self.place.redis.set(names.lane_status_key(pipeline, ack.sink), lane.encode())

@@ -14,10 +14,10 @@ from tidegate_processor.kafka_clients import look_at
 _LARGEST_BYTES = 16 * 2**20
 
 
-def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES) -> str:
+def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES, partitions: int = 1) -> str:
     """Its id."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, 1, 1, config={"max.message.bytes": str(largest_bytes)})
+    new = NewTopic(name, partitions, 1, config={"max.message.bytes": str(largest_bytes)})
     admin.create_topics([new])[name].result(30)
     return look_at(KafkaConfig(bootstrap=bootstrap), name).id
 
@@ -65,10 +65,10 @@ class Inbox:
 
 
 @contextmanager
-def inbox(bootstrap: str, topic: str) -> Iterator[Inbox]:
+def inbox(bootstrap: str, topic: str, partitions: int = 1) -> Iterator[Inbox]:
     settings = {"bootstrap.servers": bootstrap, "group.id": f"inbox-{topic}", "isolation.level": "read_committed"}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     try:
         yield Inbox(consumer)
     finally:

@@ -1,17 +1,21 @@
 """Encode and decode are inverse, for any value that a contract can hold."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import contract_values as values
+from kit.contract_examples import CURSOR
 
 from tidegate.contracts.ack import Ack, decode_ack, decode_position, encode_position
 from tidegate.contracts.control import LaneControl, decode_control
-from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, Cursor, RefusedShape, decode_cursor
 from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
 from tidegate.contracts.frame import Frame, decode_frame, decode_header, encode_frame
 from tidegate.contracts.mark import Mark, decode_mark
 from tidegate.contracts.status import LaneStatus, ReaderStatus
+from tidegate.pgoutput.shape_changes import ShapeChangeKind
 from tidegate.position import Position
 
 
@@ -28,8 +32,9 @@ def test_an_ack_is_read_as_it_was_written(ack: Ack) -> None:
     assert decode_ack(ack.encode(), sink=ack.sink, generation=ack.generation) == ack
 
 
-@given(values.CURSOR)
-def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
+@given(values.CURSOR, values.REFUSED)
+def test_a_cursor_is_read_as_it_was_written(cursor: Cursor, refused: tuple[RefusedShape, ...]) -> None:
+    cursor = replace(cursor, refused=refused)
     assert decode_cursor(cursor.encode()) == cursor
 
 
@@ -37,6 +42,11 @@ def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
 def test_a_cursor_fits_beside_an_offset(cursor: Cursor) -> None:
     """Brokers take 4096 bytes of metadata (offset.metadata.max.bytes)."""
     assert len(cursor.encode()) < 2048
+
+
+def test_the_most_refused_shapes_fit_beside_an_offset() -> None:
+    longest = RefusedShape("f" * 16, "f" * 16, tuple(map(str, ShapeChangeKind)))
+    assert len(replace(CURSOR, refused=(longest,) * MOST_REFUSED_SHAPES).encode()) < 4096 - 512
 
 
 @given(values.CONTROL)

@@ -104,7 +104,18 @@ def test_a_number_is_no_text_and_no_truth_value(member: str, value: object) -> N
 
 
 @pytest.mark.parametrize(
-    ("member", "value"), [("epoch_nonce", "xyz"), ("seq", "7"), ("next_offset", None), ("position", "0:0")]
+    ("member", "value"),
+    [
+        ("epoch_nonce", "xyz"),
+        ("seq", "7"),
+        ("next_offset", None),
+        ("position", "0:0"),
+        ("refused", {}),
+        ("refused", ["0f1e2d3c4b5a6978"]),
+        ("refused", [{"shape": "0f1e2d3c4b5a6978", "kinds": []}]),
+        ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "x", "kinds": []}]),
+        ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "8796a5b4c3d2e1f0", "kinds": [1]}]),
+    ],
 )
 def test_a_cursor_with_a_wrong_member_is_refused(member: str, value: object) -> None:
     with pytest.raises(DecodeError) as refused:

@@ -100,6 +100,22 @@ def test_nothing_behind_a_hole_is_taken_until_a_new_epoch() -> None:
     assert ingest.hole_at is None
 
 
+@pytest.mark.parametrize("first_seen", [3, 4])
+def test_a_log_that_was_lost_and_grew_beyond_the_lane_is_told_at_once(first_seen: int) -> None:
+    """The lane had read three frames of epoch 1. It finds a frame of an epoch that began where it had read, or an epoch
+    frame that speaks of one: behind either it would go on as if it had seen the others."""
+    log = RawLog()
+    log.epoch(2)
+    for number in range(3):
+        log.transaction(row(number))
+    log.epoch(3)
+
+    with pytest.raises(StreamError) as raised:
+        taken(Ingest(cursor(log, first_seen, seq=2), "topic", lambda: "topic"), log.frames[first_seen:], first_seen)
+
+    assert raised.value.code == "RAW_TOPIC_TRUNCATED"
+
+
 @pytest.mark.parametrize(("sent", "is_lost"), [(256, False), (257, True)])
 def test_a_hole_is_waited_out_unless_its_writer_goes_on(sent: int, is_lost: bool) -> None:
     log = RawLog()

@@ -21,6 +21,7 @@ SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 BEST_EFFORT = SINK.model_copy(update={"required": False})
 RAW = RawTopicView("topic", 0, 1000)
 FROM_NOW = SINK.model_copy(update={"start_from": StartFrom.NOW})
+FROM_SNAPSHOT = SINK.model_copy(update={"start_from": StartFrom.SNAPSHOT})
 
 
 def deliver(
@@ -143,7 +144,9 @@ def lineage(log: RawLog, kept_from: int) -> Lineage:
     return Lineage(log.generation, 1, "topic", Lsn(kept_from), ("events",), ())
 
 
-@pytest.mark.parametrize("config", [SINK, BEST_EFFORT, FROM_NOW], ids=["required", "best effort", "from now"])
+@pytest.mark.parametrize(
+    "config", [SINK, BEST_EFFORT, FROM_NOW, FROM_SNAPSHOT], ids=["required", "best effort", "from now", "from snapshot"]
+)
 def test_a_new_lane_begins_behind_a_trimmed_beginning_only_if_nothing_is_owed_to_it(config: SinkConfig) -> None:
     log, _ = three_transactions()
     sink = MemorySink()

@@ -17,6 +17,7 @@ from tidegate.position import BEGINNING, Position
 from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import decode_changes
 from tidegate_processor.kafka_clients import RawTopicView
+from tidegate_processor.read_back import speaking
 from tidegate_processor.redelivery import frame_of
 from tidegate_processor.snapshots import Record, no_log
 
@@ -194,6 +195,49 @@ def test_a_lane_that_begins_inside_a_window_reads_back(resumes_at: int) -> None:
 
     assert rows(sink) == rows(whole)
     assert asked == ([2] if 2 < resumes_at < 5 else [])
+
+
+def test_what_stands_before_rows_is_committed_before_the_log_is_read_once_more() -> None:
+    """An open transaction would be aborted meanwhile; and whoever dies there begins with the rows again."""
+    log, _ = window_of(change_of(2), change_of(3))
+    whole, sink = MemorySink(), MemorySink()
+    feed(deliver(whole), log)
+    feed(deliver(sink), log, stop=3)
+    at = []
+
+    def dies(_start: int, _stop: int) -> Iterable[Record]:
+        at.append((sink.cursor.next_offset, len(sink.delivered)))
+        raise TransientError("the worker dies", code="DIES")
+
+    with pytest.raises(TransientError):
+        feed(deliver(sink, dies), log, start=3)
+    feed(deliver(sink, lambda start, stop: enumerate(log.frames[start:stop], start)), log, start=4)
+
+    assert at == [(4, 3)]
+    assert rows(sink) == rows(whole)
+
+
+def test_a_table_without_a_key_asks_for_no_window() -> None:
+    keyless = replace(ORDERS, columns=tuple(replace(column, flags=0) for column in ORDERS.columns))
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1), relation=keyless)
+    log.snapshot((b"1", b""), low=BEGINNING, low_offset=1, relation=keyless)
+    feed(deliver(sink), log, stop=2)
+
+    feed(deliver(sink), log, start=2)  # which can't look back
+
+    assert snapshot_rows(sink) == [(b"1", b"")]
+
+
+def test_a_long_way_back_is_no_silence() -> None:
+    now, spoken = iter(range(100)), []
+    records = [(offset, None) for offset in range(10)]
+
+    found = list(speaking(records, lambda: spoken.append(True), lambda: next(now) / 4))
+
+    assert found == records
+    assert 2 <= len(spoken) < 10
 
 
 def test_a_row_is_neither_lost_nor_doubled_by_a_commit_that_fails() -> None:

@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from tidegate.config.base import Address, Duration, HttpAddress, Many, Model, Size, size
 from tidegate.config.kafka import KafkaConfig, RawTopic
@@ -45,9 +45,25 @@ class ReaderConfig(Model):
     )
 
 
+SparkName = Annotated[str, StringConstraints(pattern=r"^spark(\.[A-Za-z0-9_-]+)+$", max_length=200)]
+
+
 class ProcessorConfig(Model):
     http: HttpAddress = Field(Address("127.0.0.1", 8082), description="/healthz, /readyz and /metrics.")
     heap: Size = Field(size("768MiB"), ge=256 * 2**20, le=256 * 2**30, description="Heap of the Spark driver's JVM.")
+    master: str = Field(
+        "local",
+        max_length=500,
+        pattern=r"^(local|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]|yarn|(spark|k8s)://[^\s@]+)$",
+        description="Where lanes run: `local`, in the driver's own process, or a cluster as Spark names it. Executors "
+        "need the driver's Python packages and environment; each real-time lane holds one of their slots.",
+    )
+    spark_ui: HttpAddress | None = Field(
+        None, description="Spark's own page. It asks for no password, and costs memory. Default: none."
+    )
+    spark: dict[SparkName, str] = Field(
+        default_factory=dict, max_length=200, description="Further settings of Spark, as Spark names them."
+    )
 
 
 class AdminConfig(Model):

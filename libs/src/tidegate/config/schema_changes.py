@@ -1,6 +1,7 @@
 """What follows in a sink when a table at the source gets another shape.
 
-Invariant: rows are never dropped by it. A lane that halts has acked nothing behind the change, and goes on from there.
+Invariant: rows are never dropped by it. A lane that halts has acked nothing behind the change, and goes on from there;
+rows that are refused are dead letters, which can be replayed.
 """
 
 from pydantic import Field

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import Field
 
 from tidegate.config.base import Many, Model
-from tidegate.config.problems import refuse
 from tidegate.config.schema_changes import SchemaChanges
 from tidegate.config.tables import TablePattern
 from tidegate.config.transforms import Transform, passes
@@ -20,16 +19,6 @@ from tidegate.config.values import Trigger as Trigger
 from tidegate.events import Operation
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
-
-
-def _without_snapshot(value: StartFrom) -> StartFrom:
-    if value is StartFrom.SNAPSHOT:
-        raise refuse(
-            code="SNAPSHOT_UNSUPPORTED",
-            reason="this version takes no snapshots",
-            remedy="Use earliest or now; rows that were there before are not sent.",
-        )
-    return value
 
 
 class Route(Model):
@@ -54,7 +43,8 @@ class SinkConfig(Model):
     start_from: StartFrom = Field(
         StartFrom.EARLIEST,
         alias="from",
-        description="Where a new sink begins: the log's beginning, its end, a snapshot.",
+        description="Where a new sink begins: `earliest`, where the log does; `now`, at its end; `snapshot`, at its end"
+        " too, and then the rows of its tables are read beside the stream. All sinks that take these tables get them.",
     )
     routes: Many[Route] = Field(
         (), max_length=1_000, description="A change passes if any route takes it. Empty: everything passes."
@@ -63,8 +53,9 @@ class SinkConfig(Model):
     toast: ToastPolicy = Field(
         ToastPolicy.MARK,
         description="Values stored out of line (TOAST) that an update left alone, which the server does not send: "
-        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it; or `require_full`: a "
-        "row that was not sent whole is a dead letter.",
+        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it; or "
+        "`require_full`: published tables whose updates may not be sent whole are refused at the start, and such a row "
+        "that comes later is a dead letter.",
     )
     schema_changes: SchemaChanges = Field(
         SchemaChanges(), description="What follows when a table changes its shape, by what has changed."

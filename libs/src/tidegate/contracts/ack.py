@@ -30,6 +30,8 @@ class Ack:
     safe_lsn: Lsn
     time: int
     """Unix microseconds."""
+    config_epoch: str = ""
+    """Of the settings under which the last of it was delivered; empty where a writer did not say."""
 
     def encode(self) -> bytes:
         return seal(
@@ -42,6 +44,7 @@ class Ack:
                 "position": encode_position(self.position),
                 "safe_lsn": encode_fixed_lsn(self.safe_lsn),
                 "time": self.time,
+                "config_epoch": self.config_epoch,
             }
         )
 

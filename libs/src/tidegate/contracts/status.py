@@ -95,6 +95,8 @@ class LaneStatus(_Status):
     config_epoch: str = ""
     waits_for: str = ""
     """What has to happen before the lane can go on; empty if nothing has to."""
+    spark_ui: str = ""
+    """Where Spark's page about the lane's query is; empty if there is none."""
     generation: str = ""
     epoch: int = 0
     raw_offset: int = -1
@@ -105,6 +107,10 @@ class LaneStatus(_Status):
     events: int = 0
     dead_letters: int = 0
     bytes: int = 0
+    write_seconds: float = 0.0
+    """Spent on decoding, transforming, encoding and handing over, by this incarnation."""
+    commit_seconds: float = 0.0
+    """Spent on waiting until it was durable."""
     last_commit_time: int = 0
     """Commit time, in unix microseconds, of the newest delivered change."""
     latency_p50_seconds: float = 0.0

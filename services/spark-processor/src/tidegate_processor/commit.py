@@ -13,7 +13,7 @@ committed cursor's, so that reader and lane mean the same frames when the log is
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tidegate.clock import from_postgres, unix_microseconds
 from tidegate.config.sinks import SinkConfig
@@ -27,12 +27,14 @@ from tidegate.errors import StreamError, TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position
-from tidegate_processor.dead_letters import dead_letter
+from tidegate_processor.counters import Counters
+from tidegate_processor.dead_letters import dead_letters
 from tidegate_processor.decode import skip_partial_transaction
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.place import Place, Standing, check_not_truncated
-from tidegate_processor.schema_changes import is_told
+from tidegate_processor.refused_rows import RefusedRows
+from tidegate_processor.schema_changes import ShapePolicy
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.snapshots import ReadBack, Snapshots, no_log
 
@@ -41,16 +43,6 @@ _BYTES_PER_COMMIT = 16 * 2**20
 # Each takes the brokers 2 ms (decision 60), and a transaction is aborted after 10 s: brokers may be 25 times as slow.
 _PARTITIONS_PER_COMMIT = 200
 _IDLE_COMMIT_SECONDS = 10.0
-
-
-@dataclass(slots=True)
-class Counters:
-    frames: int = 0
-    events: int = 0
-    bytes: int = 0
-    dead_letters: int = 0
-    last_commit_time: int = 0
-    latencies: list[float] = field(default_factory=list)
 
 
 class Delivery:
@@ -85,7 +77,10 @@ class Delivery:
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
         check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
-        self._snapshots = Snapshots(raw.id, read_back)
+        self._snapshots = Snapshots(raw.id, read_back, self._commit_before_this)
+        self._is_within_a_frame = False
+        self._shapes = ShapePolicy(config, cursor.refused if cursor else ())
+        self._refused = RefusedRows(config, self._shapes)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_seq = cursor.seq if cursor else 0
         self._uncommitted_events = 0
@@ -133,7 +128,9 @@ class Delivery:
         is_due = idle_long or at_the_end or not self._stands_here  # the first one says where the lane has begun
         if self._uncommitted_events or (is_due and self._has_moved()):
             cursor = self._cursor()
+            begun = time.monotonic()
             self._sink.commit(cursor)
+            self.counters.commit_seconds += time.monotonic() - begun
             reach(Failpoint.LANE_COMMITTED)
             self._committed = cursor
             self._last_commit = time.monotonic()
@@ -158,7 +155,14 @@ class Delivery:
         return self.counters.frames > 0 and self._next_offset() > self._committed.next_offset
 
     def _next_offset(self) -> int:
-        return max(self.ingest.resume_offset or 0, self._taken_offset + 1)
+        resume = None if self._is_within_a_frame else self.ingest.resume_offset
+        return max(resume or 0, self._taken_offset + 1)
+
+    def _commit_before_this(self) -> None:
+        """Within a frame that will take long: the sink's open transaction would be aborted meanwhile."""
+        self._is_within_a_frame = True
+        self.commit()
+        self._is_within_a_frame = False
 
     def ack(self) -> Ack | None:
         """Of what is committed; only to be asked for right after `commit`."""
@@ -174,6 +178,7 @@ class Delivery:
             position=self.position,
             safe_lsn=self.safe_lsn,
             time=unix_microseconds(),
+            config_epoch=committed.config_epoch,
         )
 
     def close(self) -> None:
@@ -207,7 +212,7 @@ class Delivery:
 
     def _is_told(self, taken: Taken) -> bool:
         try:
-            return is_told(self._config, taken.frame, self.position) and self._sink.capabilities.notices
+            return self._shapes.is_told(taken.frame, self.position) and self._sink.capabilities.notices
         except StreamError:
             self.ingest.next_offset = taken.offset  # the next incarnation begins at the mark
             self.commit(at_the_end=True)
@@ -252,27 +257,25 @@ class Delivery:
 
     def _write(self, taken: Taken, after: Position) -> None:
         header = taken.frame.header
-        receipt = self._sink.write(taken.frame, after)
+        frame, refused = self._refused.taken_out(taken.frame, after)
+        begun = time.monotonic()
+        receipt = self._sink.write(frame, after)
+        self.counters.write_seconds += time.monotonic() - begun
         reach(Failpoint.LANE_WRITTEN)
-        if receipt.rejected:
-            address = FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq)
-            now = unix_microseconds()
-            letters = [
-                dead_letter(
-                    rejected,
-                    pipeline=self._pipeline,
-                    lane=self._config.name,
-                    generation=header.generation.id,
-                    frame=address,
-                    now=now,
-                )
-                for rejected in receipt.rejected
-            ]
+        rejections = (*refused, *receipt.rejected)
+        if rejections:
+            letters = dead_letters(
+                rejections,
+                pipeline=self._pipeline,
+                lane=self._config.name,
+                generation=header.generation.id,
+                frame=FrameAddress(self.ingest.topic_id, taken.offset, header.epoch, header.seq),
+            )
             self._sink.write_dead_letters(letters)
             self.counters.dead_letters += len(letters)
         self.counters.events += receipt.events
         self.counters.bytes += receipt.bytes
-        self._uncommitted_events += receipt.events + len(receipt.rejected)
+        self._uncommitted_events += receipt.events + len(rejections)
         self._uncommitted_bytes += receipt.bytes
         self._uncommitted_partitions = receipt.partitions
         if receipt.newest_commit_time is not None and header.kind is FrameKind.WAL:
@@ -292,4 +295,5 @@ class Delivery:
             config_epoch=self._config_epoch,
             incarnation=self._incarnation,
             rewound_from=self._has.rewound_from if self._has.is_rewound else None,
+            refused=self._shapes.refused,
         )

@@ -1,14 +1,27 @@
 """Rejected changes to dead letters. The same change rejected twice is the same dead letter."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidegate.clock import unix_microseconds
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
 from tidegate.events import SNAPSHOT_ORDINALS, Operation
 from tidegate.position import Position
 
 if TYPE_CHECKING:
     from tidegate.columns.refusals import RejectedChange
+
+
+def dead_letters(
+    rejected: "Iterable[RejectedChange]", *, pipeline: str, lane: str, generation: str, frame: FrameAddress
+) -> list[DeadLetter]:
+    """All of one frame."""
+    now = unix_microseconds()
+    return [
+        dead_letter(each, pipeline=pipeline, lane=lane, generation=generation, frame=frame, now=now)
+        for each in rejected
+    ]
 
 
 def dead_letter(

@@ -1,8 +1,14 @@
-"""A lane's line to its stage, from the driver's side: what it says of itself, what it is told, and its end by force."""
+"""A lane's line to its stage, from the driver's side: what it says of itself, what it is told, and its end by force.
+
+Invariant: how long a stage has been silent is measured here, from when it said something new: on a cluster its clock is
+another machine's.
+"""
 
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +16,7 @@ import redis
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.control import Command, LaneControl
+from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.status import LaneStatus, State
 from tidegate.errors import DecodeError
 from tidegate.observability import logs
@@ -23,13 +29,15 @@ class Heartbeat:
         self.status: LaneStatus | None = None
         """Of the current incarnation, or what the driver has said for it."""
         self.incarnation = 0
+        self._heard = 0.0
+        """When `status` was new, by the monotonic clock."""
         self._redis, self._pipeline, self._sink = client, pipeline, sink
         self._key = names.lane_status_key(pipeline, sink)
         self._log = logs.get(f"lane.{sink}")
 
     def begin(self) -> int:
-        """A new incarnation. Stages of older ones commit nothing more."""
-        self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000)
+        """A new incarnation. Stages of older ones commit nothing more, also if this machine's clock was set back."""
+        self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000, self._posted() + 1)
         self.status = None
         self.post(Command.RUN)
         return self.incarnation
@@ -43,20 +51,19 @@ class Heartbeat:
 
     def read(self) -> None:
         status = self._told()
-        if status is not None and status.incarnation == self.incarnation:
-            self.status = status
+        if status is not None and status.incarnation == self.incarnation and status != self.status:
+            self.status, self._heard = status, time.monotonic()
 
     def age_seconds(self) -> float | None:
         """None: the incarnation has not spoken yet."""
-        return None if self.status is None else (unix_microseconds() - self.status.time) / 1e6
+        return None if self.status is None else time.monotonic() - self._heard
 
     def speak(self, state: State) -> bool:
         """For a stage that does not run: the last figures, and a state. Whether there was anything to say."""
-        now = unix_microseconds()
-        last = self.status
-        if last is None or (state is last.state and now - last.time < _HEARTBEAT_SECONDS * 1e6):
+        last, now = self.status, time.monotonic()
+        if last is None or (state is last.state and now - self._heard < _HEARTBEAT_SECONDS):
             return False
-        self.status = replace(last, state=state, time=now, failure=None)
+        self.status, self._heard = replace(last, state=state, time=unix_microseconds(), failure=None), now
         with contextlib.suppress(redis.RedisError):
             self._redis.set(self._key, self.status.encode())
         return True
@@ -78,7 +85,8 @@ class Heartbeat:
         return self.speak(state)
 
     def kill(self) -> None:
-        """Workers are children of this application; a pid that is not one of them is left alone."""
+        """Workers are descendants of this process; a pid that is not one of them is left alone. One on another machine
+        of a cluster can't be reached: the sink fences it, and Spark ends its task."""
         if self.status is None or not _is_our_worker(self.status.pid):
             return
         with contextlib.suppress(ProcessLookupError):
@@ -91,6 +99,14 @@ class Heartbeat:
         except redis.RedisError:
             return False
 
+    def _posted(self) -> int:
+        """By whoever drove this lane last."""
+        try:
+            value = self._redis.get(names.lane_control_key(self._pipeline, self._sink))
+            return decode_control(value).incarnation if isinstance(value, bytes) else 0
+        except (redis.RedisError, DecodeError):
+            return 0
+
     def _told(self) -> LaneStatus | None:
         try:
             value = self._redis.get(self._key)
@@ -102,6 +118,14 @@ class Heartbeat:
 def _is_our_worker(pid: int) -> bool:
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"pyspark" in command and os.getpid() in _ancestors(pid)
     except OSError:
         return False
-    return b"pyspark" in command
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        # The name stands in parentheses and may hold any; the parent is the second field behind it (proc(5)).
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        pid = int(stat.rpartition(")")[2].split()[1])
+        yield pid

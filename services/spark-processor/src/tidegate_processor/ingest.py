@@ -12,6 +12,7 @@
 | frame of the current epoch, seq as expected    | taken                                                              |
 | frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins     |
 | frame of a higher epoch that never began here  | a hole likewise                                                    |
+| of an epoch that began where the lane had read | LOST: the brokers lost the log, and it grew anew                   |
 | the 257th frame of one epoch behind a hole     | LOST: its writer goes on over it                                   |
 | part of a message, not the next one            | LOST: the writer broke the format                                  |
 | the first seen of an epoch that began before   | valid, if its offset tells that nothing is missing before it       |
@@ -65,6 +66,7 @@ class Ingest:
         here = cursor if cursor and cursor.topic_id == topic_id else None
         self.has_place = here is not None and here.next_offset >= beginning
         self.next_offset = here.next_offset if here and self.has_place else None
+        self._opened_at = self.next_offset or 0
         self.epoch = here.epoch if here else 0
         self.epoch_nonce = bytes.fromhex(here.epoch_nonce) if here else b""
         self.seq = here.seq if here else -1
@@ -100,7 +102,9 @@ class Ingest:
         self.next_offset = offset + 1
         if frame.header.kind is FrameKind.EPOCH:
             yield from self._begin_epoch(offset, frame)
-        elif self._is_next(offset, frame.header) and self.has_place:
+            return
+        self._check_began_in_sight(frame.header.epoch, frame.header.epoch_offset)
+        if self._is_next(offset, frame.header) and self.has_place:
             yield from self._join(offset, frame)
 
     def _begin_epoch(self, offset: int, frame: Frame) -> Iterator[Taken]:
@@ -109,6 +113,8 @@ class Ingest:
             self.void_frames += 1
             return
         record = decode_epoch(frame.body)
+        if record.previous is not None and record.previous.last_seq > 0:
+            self._check_began_in_sight(record.previous.number, record.previous.epoch_offset)
         if record.topic_id != self.topic_id:
             self._check_topic()
             self.void_frames += 1  # its writer had looked before the topic was made again
@@ -169,6 +175,12 @@ class Ingest:
             return False
         return header.epoch > self.epoch or (header.epoch == self.epoch and header.epoch_nonce == self._left_off_in)
 
+    def _check_began_in_sight(self, epoch: int, epoch_offset: int) -> None:
+        """An epoch with frames that began where the lane has read something else: the brokers lost the log and it grew
+        anew, as far as the lane's place and beyond. What stands before that place now, the lane has never seen."""
+        if self.has_place and epoch > self.epoch and epoch_offset < self._opened_at:
+            raise log_lost(self._opened_at, "and other frames are there now")
+
     def _check_generation(self, frame: Frame) -> None:
         """A lane without a past has the generation of the first frame it takes."""
         if self.generation not in (None, frame.header.generation.id):
@@ -197,3 +209,12 @@ class Ingest:
             schema = self._parts[0].schema
             self._parts.clear()
             yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))
+
+
+def log_lost(read_to: int, what: str) -> StreamError:
+    return StreamError(
+        f"the raw topic was read up to offset {read_to}, {what}",
+        code="RAW_TOPIC_TRUNCATED",
+        remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw "
+        "topic: the reader sends again what the source still has, and sinks go by their positions there.",
+    )

@@ -219,6 +219,7 @@ class Lane:
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
             incarnation=self._heart.begin(),
+            spark_ui=self._session.sparkContext.uiWebUrl or "",
         )
         reach(Failpoint.LANE_STARTING)
         self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))

@@ -14,6 +14,7 @@ from tidegate.observability import logs
 from tidegate_processor.pipeline import run
 from tidegate_processor.reloads import Reloads
 from tidegate_processor.sinks.registry import OPTIONS
+from tidegate_processor.spark.session import check as check_session
 from tidegate_processor.transforms.registry import check as check_transforms
 
 _SECRETS = ("kafka", "redis", "transforms", "sinks")
@@ -48,6 +49,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _loaded(options: argparse.Namespace) -> PipelineConfig:
     config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
     check_transforms(config)
+    check_session(config)
     return config
 
 

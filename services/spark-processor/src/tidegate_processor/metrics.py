@@ -1,10 +1,11 @@
-"""Every metric of the processor, declared once. Lane figures come from the lanes' heartbeats."""
+"""Every metric of the processor, declared once. Lane figures come from the lanes' heartbeats, Spark's from its JVM."""
 
 from collections.abc import Iterable, Sequence
 
 from tidegate.clock import unix_microseconds
 from tidegate.observability.metrics import Metrics
 from tidegate_processor.lane import Lane
+from tidegate_processor.spark.figures import Figures, Part
 from tidegate_processor.table import LaneState
 
 
@@ -24,8 +25,37 @@ class ProcessorMetrics:
         self._events = self.all.gauge("lane", "events", "Events delivered by this incarnation of the lane.", **lane)
         self._letters = self.all.gauge("lane", "dead_letters", "Dead letters of this incarnation.", **lane)
         self._bytes = self.all.gauge("lane_delivered", "bytes", "Bytes delivered by this incarnation.", **lane)
+        self._frames = self.all.gauge("lane", "frames", "Frames taken by this incarnation of the lane.", **lane)
+        self._write = self.all.gauge(
+            "lane_write", "seconds", "Time this incarnation has spent on making and handing over events.", **lane
+        )
+        self._commit = self.all.gauge(
+            "lane_commit", "seconds", "Time it has spent on waiting until they were durable.", **lane
+        )
         self._p50 = self.all.gauge("lane_latency_p50", "seconds", "Commit to durable in the sink, median.", **lane)
         self._p99 = self.all.gauge("lane_latency_p99", "seconds", "Commit to durable in the sink, 99 of 100.", **lane)
+        self._heap = self.all.gauge("spark_heap", "bytes", "Heap that Spark's JVM uses.")
+        self._heap_limit = self.all.gauge("spark_heap_limit", "bytes", "Heap that it may use: processor.heap.")
+        self._collecting = self.all.gauge(
+            "spark_collecting", "seconds", "Time that the JVM has spent collecting garbage."
+        )
+        self._executors = self.all.gauge(
+            "spark_executors", "number", "Executors that lanes run on; 0 where they run in the processor."
+        )
+        part = {"part": tuple(Part)}
+        self._resident = self.all.gauge(
+            "part_resident", "bytes", "Memory of the processor's driver, Spark's JVM and the Python workers.", **part
+        )
+        self._cpu = self.all.gauge("part_cpu", "seconds", "CPU time of the same; it only grows.", **part)
+
+    def observe_spark(self, figures: Figures) -> None:
+        self._heap.set(figures.heap_bytes)
+        self._heap_limit.set(figures.heap_limit_bytes)
+        self._collecting.set(figures.collecting_seconds)
+        self._executors.set(figures.executors)
+        for part in Part:
+            self._resident.set(figures.resident_bytes[part], part=part)
+            self._cpu.set(figures.cpu_seconds[part], part=part)
 
     def observe(self, lanes: Iterable[Lane], *, is_refused: bool) -> None:
         self._refused.set(float(is_refused))
@@ -43,5 +73,8 @@ class ProcessorMetrics:
             self._events.set(status.events, sink=lane.sink)
             self._letters.set(status.dead_letters, sink=lane.sink)
             self._bytes.set(status.bytes, sink=lane.sink)
+            self._frames.set(status.frames, sink=lane.sink)
+            self._write.set(status.write_seconds, sink=lane.sink)
+            self._commit.set(status.commit_seconds, sink=lane.sink)
             self._p50.set(status.latency_p50_seconds, sink=lane.sink)
             self._p99.set(status.latency_p99_seconds, sink=lane.sink)

@@ -24,6 +24,8 @@ from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
 from tidegate_processor.metrics import ProcessorMetrics
 from tidegate_processor.reloads import Reloads
+from tidegate_processor.spark.executors import are_elsewhere, await_executors
+from tidegate_processor.spark.figures import SparkWatch
 from tidegate_processor.spark.session import open_session, warm_up
 from tidegate_processor.table import LaneState
 
@@ -45,6 +47,11 @@ def run(reloads: Reloads, stop: threading.Event) -> ExitCode:
     with serving_in_thread(http.host, http.port, health, metrics.all.exposition):
         session = open_session(config)
         _log.info("session_open", spark=session.version)
+        for sink in sinks if are_elsewhere(session) else ():
+            health.down(sink, "waits for an executor")
+        if not await_executors(session, stop):
+            session.stop()
+            return ExitCode.CLEAN
         warm_up(session)
         _log.info("session_warm")
 
@@ -54,7 +61,7 @@ def run(reloads: Reloads, stop: threading.Event) -> ExitCode:
 
         lanes = {sink: lane(sink) for sink in sinks}
         try:
-            return _watch(reloads, lanes, lane, health, metrics, stop)
+            return _watch(reloads, lanes, lane, health, metrics, stop, SparkWatch(session))
         finally:
             _stop(list(lanes.values()))
             session.stop()
@@ -67,6 +74,7 @@ def _watch(
     health: Health,
     metrics: ProcessorMetrics,
     stop: threading.Event,
+    spark: SparkWatch,
 ) -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
     topics = _Topics(reloads.in_force)
@@ -82,6 +90,7 @@ def _watch(
             _tell(lanes[sink], health)
         _tell_configuration(reloads, health)
         metrics.observe(lanes.values(), is_refused=reloads.refusal is not None)
+        metrics.observe_spark(spark.look())
         if all(lane.state is LaneState.LOST for lane in lanes.values()):
             return ExitCode.LOST
     return ExitCode.CLEAN

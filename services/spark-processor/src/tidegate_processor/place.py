@@ -29,6 +29,7 @@ from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.observability import logs
 from tidegate.position import BEGINNING, Position, before
+from tidegate_processor.ingest import log_lost
 from tidegate_processor.kafka_clients import RawTopicView
 
 _LOOK_SECONDS = 1.0
@@ -166,9 +167,4 @@ class Place:
 
 def check_not_truncated(cursor: Cursor | None, raw: RawTopicView) -> None:
     if cursor is not None and cursor.topic_id == raw.id and cursor.next_offset > raw.end:
-        raise StreamError(
-            f"the raw topic ends at offset {raw.end}, the lane has read up to {cursor.next_offset}",
-            code="RAW_TOPIC_TRUNCATED",
-            remedy="The brokers lost acknowledged frames (unclean election, lost disk). Start over with a new raw "
-            "topic: the reader sends again what the source still has, and sinks go by their positions there.",
-        )
+        raise log_lost(cursor.next_offset, f"and ends at {raw.end}")

@@ -57,7 +57,8 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
     if not walked:
         raise _nothing_there()
     generation = walked[0].newest.generation.id
-    has = _has(cursor if cursor and cursor.generation == generation else None, acked(generation))
+    ours = cursor if cursor and cursor.generation == generation else None
+    has = _has(ours, acked(generation))
     start = _start(terms.request, log, walked, has)
     header = start.seen.header
     if start.position > has.covered and not (terms.may_skip and _is_to_the_beginning(terms.request)):
@@ -79,6 +80,7 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
         config_epoch=terms.config_epoch,
         incarnation=terms.incarnation,
         rewound_from=has.position if has.position > start.position else None,
+        refused=ours.refused if ours else (),
     )
 
 

@@ -1,35 +1,102 @@
-"""What a lane does when a table changes its shape: tell the sink, say nothing, or stop.
+"""What a lane does when a table changes its shape: tell the sink, say nothing, refuse its rows, or stop.
 
 A mark stands in the stream immediately before the first change of the new shape. The strictest policy of all that
-changed at once decides: halt, then evolve, then ignore.
+changed at once decides: halt, then dead_letter, then evolve, then ignore.
+
+| a mark from shape A to B                        | rows of B                                    |
+| ----------------------------------------------- | -------------------------------------------- |
+| A is refused, B is the one accepted before A     | go on                                        |
+| A is refused, B is yet another                   | are refused, whatever has changed since      |
+| A is not refused, the policy is dead_letter      | are refused; A is the shape accepted before  |
+| else                                             | go on, or the lane stands before them        |
+
+Invariant: what is refused is in the cursor, so a lane that begins behind the mark refuses the same rows; and it is
+refused only as long as the policy says so.
 """
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
 
 from tidegate.config.schema_policy import SchemaChangePolicy
 from tidegate.config.sinks import SinkConfig
+from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, RefusedShape
 from tidegate.contracts.frame import Frame
 from tidegate.contracts.mark import MarkKind, decode_mark
 from tidegate.errors import StreamError
 from tidegate.events import Operation
+from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Relation
-from tidegate.pgoutput.shape_changes import ShapeChange, shape_changes, shapes_of_mark
+from tidegate.pgoutput.shape_changes import ShapeChange, ShapeChangeKind, shape_changes, shapes_of_mark
 from tidegate.position import Position
 
+_DIGEST_BYTES = 8
+_SHAPES_KEPT = 4096
 
-def is_told(config: SinkConfig, frame: Frame, after: Position) -> bool:
-    """Whether the sink is given this mark; a StreamError if the lane stops at it."""
-    kind = decode_mark(frame.body).kind
-    if kind in (MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED):
-        return True  # they move no position, as the rows between them; routes decide
-    if kind is not MarkKind.SCHEMA_CHANGE or frame.header.first <= after:
-        return False
-    previous, current = shapes_of_mark(frame)
-    if not any(config.takes(current.schema, current.name, operation) for operation in Operation):
-        return False
-    changes = shape_changes(previous, current)
-    policies = {config.schema_changes.policy(change.kind) for change in changes}
-    if SchemaChangePolicy.HALT in policies:
-        raise _halted(current, changes)
-    return SchemaChangePolicy.EVOLVE in policies
+
+class ShapePolicy:
+    """Of one lane, told of every mark in order."""
+
+    def __init__(self, lane: SinkConfig, refused: Iterable[RefusedShape]) -> None:
+        self._lane = lane
+        self._refused = {each.shape: each for each in refused if self._is_upheld(each)}
+
+    @property
+    def refused(self) -> tuple[RefusedShape, ...]:
+        return tuple(self._refused.values())
+
+    @property
+    def refuses_any(self) -> bool:
+        return bool(self._refused)
+
+    def refuses(self, relation: bytes) -> bool:
+        """A relation, as a frame's schema section has it."""
+        return shape_id(relation) in self._refused
+
+    def is_told(self, frame: Frame, after: Position) -> bool:
+        """Whether the sink is given this mark; a StreamError if the lane stops at it."""
+        kind = decode_mark(frame.body).kind
+        if kind in (MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED):
+            return True  # they move no position, as the rows between them; routes decide
+        if kind is not MarkKind.SCHEMA_CHANGE or frame.header.first <= after:
+            return False
+        previous, current = shapes_of_mark(frame)
+        if not any(self._lane.takes(current.schema, current.name, operation) for operation in Operation):
+            return False
+        return self._meets(previous, current)
+
+    def _meets(self, previous: Relation, current: Relation) -> bool:
+        changes = shape_changes(previous, current)
+        policies = {self._lane.schema_changes.policy(change.kind) for change in changes}
+        if SchemaChangePolicy.HALT in policies:
+            raise _halted(current, changes)
+        before, now = (shape_id(encode_message(each)) for each in (previous, current))
+        refused = self._refused.get(before)
+        if refused is not None and refused.accepted != now:
+            self._refuse(RefusedShape(now, refused.accepted, refused.kinds), current, changes)
+        elif refused is None and SchemaChangePolicy.DEAD_LETTER in policies:
+            kinds = tuple(str(each.kind) for each in changes if self._is_refused(each.kind))
+            self._refuse(RefusedShape(now, before, tuple(dict.fromkeys(kinds))), current, changes)
+        return bool(policies & {SchemaChangePolicy.EVOLVE, SchemaChangePolicy.DEAD_LETTER})
+
+    def _refuse(self, shape: RefusedShape, table: Relation, changes: tuple[ShapeChange, ...]) -> None:
+        if shape.shape not in self._refused and len(self._refused) >= MOST_REFUSED_SHAPES:
+            raise _halted(table, changes)  # the cursor holds no more
+        self._refused[shape.shape] = shape
+
+    def _is_refused(self, kind: ShapeChangeKind) -> bool:
+        return self._lane.schema_changes.policy(kind) is SchemaChangePolicy.DEAD_LETTER
+
+    def _is_upheld(self, shape: RefusedShape) -> bool:
+        """Some kind of change for which it was refused still is, or is one that only a newer version knows."""
+        known = set(ShapeChangeKind)
+        return any(kind not in known or self._is_refused(ShapeChangeKind(kind)) for kind in shape.kinds)
+
+
+@lru_cache(_SHAPES_KEPT)
+def shape_id(relation: bytes) -> str:
+    """Equal for equal bytes of a relation, its own id among them."""
+    return hashlib.blake2b(relation, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _halted(table: Relation, changes: tuple[ShapeChange, ...]) -> StreamError:

@@ -6,6 +6,7 @@
 | begins where this lane has read             | the last frames, which are remembered                            |
 | begins before that, or is longer            | the raw topic, read once more and judged as the first time       |
 | begins before the raw topic does            | an error: nobody can tell any more                               |
+| of a table without a key                    | not looked up: nothing can be compared                           |
 
 Invariant: the rows that count are the same on every replay, wherever the lane has begun: windows hold what the log says
 between two of its places, and nothing that this lane happens to know.
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.contracts.snapshot import SnapshotHead, decode_snapshot
 from tidegate.errors import StreamError
+from tidegate.pgoutput.decode import decode_message
+from tidegate.pgoutput.messages import Relation
 from tidegate.position import Position
 from tidegate_processor.ingest import Ingest, Taken
 
@@ -46,8 +49,9 @@ def no_log(start: int, stop: int) -> Iterable[Record]:
 class Snapshots:
     """Of one lane: fed with every frame that it takes, in order."""
 
-    def __init__(self, topic_id: str, read_back: ReadBack) -> None:
-        self._topic_id, self._read_back = topic_id, read_back
+    def __init__(self, topic_id: str, read_back: ReadBack, before_it: Callable[[], None]) -> None:
+        """`before_it` is called before the log is read once more, which may take long."""
+        self._topic_id, self._read_back, self._before_it = topic_id, read_back, before_it
         self._remembered: deque[tuple[int, Frame]] = deque()
         self._bytes = 0
         self._remembers_from: int | None = None
@@ -73,7 +77,7 @@ class Snapshots:
 
         head, text = decode_snapshot(taken.frame.body)
         rows = frame_of_rows(taken.frame, head, text)
-        if not head.has_window or not head.rows:
+        if not head.has_window or not head.rows or not _has_key(taken.frame):
             return rows
         judgement = self._window(head, taken.offset).judge(rows, text)
         if head.is_last:
@@ -103,11 +107,18 @@ class Snapshots:
         return (frame for offset, frame in self._remembered if start <= offset < stop)
 
     def _read_again(self, start: int, stop: int) -> Iterator[Frame]:
+        self._before_it()
         ingest = Ingest(None, self._topic_id, lambda: self._topic_id)
         for offset, value in self._read_back(start, stop):
             for taken in ingest.feed(offset, value):
                 if taken.frame.header.kind is FrameKind.WAL:
                     yield taken.frame
+
+
+def _has_key(frame: Frame) -> bool:
+    """The schema section of such a frame holds the one Relation that its rows are of."""
+    relations = (decode_message(entry.message) for entry in frame.schema)
+    return any(column.is_key for each in relations if isinstance(each, Relation) for column in each.columns)
 
 
 def _key(head: SnapshotHead) -> _Key:

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import redis
@@ -30,7 +29,7 @@ from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
 from tidegate_processor.kafka_clients import look_at
-from tidegate_processor.read_back import read_back
+from tidegate_processor.read_back import read_back, speaking
 from tidegate_processor.sinks.registry import make_sink
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class StageSettings:
     config_epoch: str
     incarnation: int
     log_style: str = "json"
+    spark_ui: str = ""
 
 
 def run_stage(settings: StageSettings, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
@@ -138,21 +138,28 @@ class Stage:
     def _opened(self) -> Delivery:
         if self._delivery is None:
             settings = self.settings
-            config = settings.config.sink(settings.sink)
+            config = settings.config.lane(settings.sink)
             self._delivery = Delivery(
                 settings.config.pipeline,
                 config,
-                make_sink(settings.config, config),
+                make_sink(settings.config, settings.config.sink(settings.sink)),
                 look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
                 lineage=self._link.lineage,
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
-                read_back=partial(read_back, settings.config),
+                read_back=self._read_back,
             )
             self._state = State.RUNNING
             self._log.info("lane_opened", position=self._delivery.position, incarnation=settings.incarnation)
         return self._delivery
+
+    def _read_back(self, start: int, stop: int) -> Iterator[Record]:
+        return speaking(read_back(self.settings.config, start, stop), self._speak)
+
+    def _speak(self) -> None:
+        self._obey()
+        self._link.report(self._state, self._delivery)
 
     def _take(self) -> tuple[list[Record], bool]:
         """What waits, and whether the input has ended; one record at least, unless none comes within the interval."""

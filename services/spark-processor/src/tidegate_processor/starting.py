@@ -17,4 +17,4 @@ def starting_offsets(config: PipelineConfig, sink: str) -> str:
         raw = look_at(config.kafka, topic)
         there = cursor.topic_id == raw.id and raw.beginning <= cursor.next_offset <= raw.end
         return json.dumps({topic: {"0": cursor.next_offset}}) if there else "earliest"
-    return "latest" if config.sink(sink).start_from is StartFrom.NOW else "earliest"
+    return "earliest" if config.sink(sink).start_from is StartFrom.EARLIEST else "latest"

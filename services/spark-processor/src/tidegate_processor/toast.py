@@ -10,22 +10,24 @@
 Invariant: a value is filled in only if it is the one that the row has: every change of the relation since was seen, in
 the order of positions. What is not known stays marked as unchanged. Kept in memory and bounded, the least recently
 changed rows are forgotten first; a lane that starts anew knows nothing.
+
+A kernel finds the changes of a frame. Those of a relation are looked at one by one, in Python, only where one of them
+is large enough to be remembered or lacks a value, or where rows of it are remembered.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameKind, SchemaRole, body_messages
+from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameKind, SchemaRole
 from tidegate.events import Operation
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import (
     UNCHANGED,
-    Begin,
     Delete,
     Insert,
-    LogicalMessage,
     Message,
     OldKind,
     Relation,
@@ -36,6 +38,9 @@ from tidegate.pgoutput.messages import (
 )
 from tidegate.pgoutput.types import BUILT_IN
 from tidegate.position import Position
+
+if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
+    from tidegate_processor.toast_scan import ChangeScan
 
 MOST_BYTES = 64 * 2**20
 # PostgreSQL looks at rows from 2 kB on (TOAST_TUPLE_THRESHOLD). Text can be shorter than what is stored: arrays of
@@ -72,6 +77,9 @@ class PreviousValues:
         self._takes, self._most_bytes = takes, most_bytes
         self._shapes: dict[int, _Shape] = {}
         self._rows: OrderedDict[_Key, dict[int, bytes]] = OrderedDict()
+        self._remembered: Counter[int] = Counter()
+        """Rows, by relation."""
+        self._scan: ChangeScan | None = None
 
     def fill(self, frame: Frame, after: Position) -> Frame:
         """The frame with all that is known; changes at or below `after` were seen before."""
@@ -80,19 +88,32 @@ class PreviousValues:
         if frame.header.generation.id != self._generation:
             self._generation = frame.header.generation.id
             self._rows.clear()
+            self._remembered.clear()
             self.bytes = 0
         shapes = self._learn(frame)
         if not shapes:
             return frame
-        body, has_filled = [], False
-        for message, is_new, lsn, raw in _placed(frame, after):
-            written = raw
-            if is_new:
-                filled = self._see(message, shapes, len(raw))
-                if filled is not message:
-                    written, has_filled = encode_message(filled), True
-            body.append(BODY_ENTRY.pack(len(written), lsn) + written)
-        return replace(frame, body=b"".join(body)) if has_filled else frame
+        written: list[bytes] = []
+        copied = 0
+        for at, length in self._scanned(frame, after, shapes):
+            message = decode_message(frame.body[at : at + length])
+            filled = self._see(message, shapes, length)
+            if filled is not message:
+                head = at - BODY_ENTRY.size
+                _, lsn = BODY_ENTRY.unpack_from(frame.body, head)
+                raw = encode_message(filled)
+                written += (frame.body[copied:head], BODY_ENTRY.pack(len(raw), lsn), raw)
+                copied = at + length
+        return replace(frame, body=b"".join((*written, frame.body[copied:]))) if written else frame
+
+    def _scanned(self, frame: Frame, after: Position, shapes: Mapping[int, _Shape]) -> list[tuple[int, int]]:
+        """Where the changes stand that matter."""
+        if self._scan is None:
+            from tidegate_processor.toast_scan import ChangeScan
+
+            self._scan = ChangeScan(_SHORTEST_ROW)
+        remembered = {relation_id for relation_id in shapes if self._remembered[relation_id]}
+        return self._scan.of(frame, after, shapes.keys(), remembered)
 
     def _learn(self, frame: Frame) -> dict[int, _Shape]:
         """The relations that are remembered. One that looks otherwise than before is another one."""
@@ -145,7 +166,7 @@ class PreviousValues:
         if found is None:
             return {}
         assert key is not None
-        self.bytes -= _size(key, found)
+        self._forgotten(key, found)
         return found
 
     def _keep(self, relation_id: int, row: Row, shape: _Shape, size: int) -> None:
@@ -155,13 +176,18 @@ class PreviousValues:
         self._take(relation_id, row, shape)
         values = {place: value for place in shape.kept if isinstance(value := row[place], bytes)}
         self._rows[key] = values
+        self._remembered[relation_id] += 1
         self.bytes += _size(key, values)
         while self.bytes > self._most_bytes:
-            self.bytes -= _size(*self._rows.popitem(last=False))
+            self._forgotten(*self._rows.popitem(last=False))
 
     def _forget_all(self, relation_id: int) -> None:
         for key in [key for key in self._rows if key[0] == relation_id]:
-            self.bytes -= _size(key, self._rows.pop(key))
+            self._forgotten(key, self._rows.pop(key))
+
+    def _forgotten(self, key: _Key, values: Mapping[int, bytes]) -> None:
+        self.bytes -= _size(key, values)
+        self._remembered[key[0]] -= 1
 
 
 def _shape(source: bytes, relation: Relation) -> _Shape:
@@ -181,16 +207,3 @@ def _key(relation_id: int, row: Row, shape: _Shape) -> _Key | None:
 
 def _size(key: _Key, values: Mapping[int, bytes]) -> int:
     return _ENTRY_BYTES + sum(map(len, key[1])) + sum(map(len, values.values()))
-
-
-def _placed(frame: Frame, after: Position) -> Iterator[tuple[Message, bool, int, bytes]]:
-    """Each message, and whether it is a change above `after`."""
-    opened = frame.header.open_transaction
-    commit_lsn, ordinal = (opened.commit_lsn, opened.next_ordinal) if opened else (0, 0)
-    for lsn, raw in body_messages(frame):
-        message = decode_message(raw)
-        if isinstance(message, Begin):
-            commit_lsn, ordinal = message.commit_lsn, 0
-        is_change = isinstance(message, Insert | Update | Delete | Truncate | LogicalMessage)
-        yield message, is_change and (commit_lsn, ordinal) > after, lsn, raw
-        ordinal += is_change

@@ -23,6 +23,8 @@ class _Kind:
     options: type[BaseModel]
     make: Callable[[PipelineConfig, SinkConfig], Sink]
     cursor: Callable[[PipelineConfig, SinkConfig], Cursor | None]
+    needs_one_machine: bool = False
+    """It writes where it runs, so its lane can't come up elsewhere."""
 
 
 def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
@@ -36,6 +38,10 @@ def cursor_of(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
     """The committed one, without fencing anybody: it may be old when it is returned, so it is a hint. For the driver,
     which loads no kernels."""
     return _KINDS[sink.type].cursor(config, sink)
+
+
+def needs_one_machine(sink: SinkConfig) -> bool:
+    return _KINDS[sink.type].needs_one_machine
 
 
 # Imported when it is asked for: a lane pays for the client of its own sink only.
@@ -71,8 +77,8 @@ def _pg_table_cursor(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
 
 _KINDS = {
     SinkType.KAFKA_TOPICS: _Kind(KafkaTopicsOptions, _kafka_topics, group_cursor),
-    SinkType.STDOUT: _Kind(StdoutOptions, _stdout, group_cursor),
-    SinkType.FILE: _Kind(FileOptions, _file, file_cursor),
+    SinkType.STDOUT: _Kind(StdoutOptions, _stdout, group_cursor, needs_one_machine=True),
+    SinkType.FILE: _Kind(FileOptions, _file, file_cursor, needs_one_machine=True),
     SinkType.PG_TABLE: _Kind(PgTableOptions, _pg_table, _pg_table_cursor),
 }
 

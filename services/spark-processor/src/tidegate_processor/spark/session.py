@@ -1,18 +1,22 @@
-"""The Spark session: `local[64]`, because slots are cheap and a real-time task holds its own for hours.
+"""The Spark session: `local[64]`, because slots are cheap and a real-time task holds its own for hours; or a cluster.
 
 The settings below are what lets a record reach Python when it arrives instead of at the end of its batch; each was
-measured with and without.
+measured with and without. Invariant: whoever configures Spark can't undo them.
 """
 
 import os
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.errors import ConfigError, Problem
+from tidegate_processor.sinks.registry import needs_one_machine
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 JARS_VARIABLE = "TIDEGATE_SPARK_JARS"
 """A folder, or jars with a colon between them. Unset where the image has them among Spark's own."""
 
+_PACKAGE = "tidegate-processor"
+_PYTHON = "spark.pyspark.python"
 _SLOTS = 64
 
 _REALTIME = {
@@ -34,7 +40,6 @@ _REALTIME = {
 }
 
 _LEAN = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.shuffle.partitions": "2",
@@ -52,42 +57,115 @@ _LEAN = {
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
+_OURS = frozenset(
+    {
+        *_REALTIME,
+        *_LEAN,
+        "spark.ui.enabled",
+        "spark.ui.port",
+        "spark.master",
+        "spark.app.name",
+        "spark.driver.memory",
+        "spark.jars",
+    }
+)
+
+
+def check(config: PipelineConfig) -> None:
+    """What can be seen before Spark is started."""
+    processor, problems = config.processor, []
+    for name in sorted(_OURS & processor.spark.keys()):
+        remedy = "Remove it: processor.master and processor.heap, or the stage itself, depend on it."
+        problems.append(Problem(f"processor.spark.{name}", "SPARK_SETTING_RESERVED", "is set by the processor", remedy))
+    if not is_one_machine(config):
+        for sink in config.sinks:
+            if needs_one_machine(sink):
+                remedy = "Set processor.master: local, or use a sink that is reached over the network."
+                reason = "writes to the machine that it runs on, and a lane may run on any of the cluster"
+                problems.append(Problem(f"sinks.{sink.name}.type", "SINK_NEEDS_ONE_MACHINE", reason, remedy))
+    if problems:
+        raise ConfigError(
+            "the configuration is refused: what Spark is to do",
+            code="CONFIG_INVALID",
+            remedy="Mend what is listed.",
+            problems=tuple(problems),
+        )
+
+
+def is_one_machine(config: PipelineConfig) -> bool:
+    return config.processor.master.startswith("local")
+
+
 def open_session(config: PipelineConfig) -> SparkSession:
-    # Workers run the interpreter that runs us: another one would lack what the stage imports.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    processor = config.processor
+    # Workers run the interpreter that runs us, unless another one is named: it has to have what the stage imports.
+    python = processor.spark.get(_PYTHON, sys.executable)
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
     os.environ[STDOUT_VARIABLE] = f"/proc/{os.getpid()}/fd/1"
+    ui = processor.spark_ui
+    if ui is not None:  # it would listen everywhere (WebUI.initServer)
+        os.environ["SPARK_LOCAL_IP"] = ui.host
     builder = (
-        SparkSession.builder.master(f"local[{_SLOTS}]")
+        SparkSession.builder.master(_master(config))
         .appName(f"tidegate {config.pipeline}")
-        .config("spark.driver.memory", f"{config.processor.heap // 2**20}m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", str(ui is not None).lower())
+        .config("spark.ui.port", str(ui.port if ui is not None else 0))
+        .config("spark.driver.memory", f"{processor.heap // 2**20}m")
         .config("spark.driver.extraJavaOptions", _JVM)
-        .config(map=_REALTIME | _LEAN)
+        .config("spark.executor.extraJavaOptions", _JVM)
     )
+    if is_one_machine(config):
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     jars = _jars()
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
-    session = builder.getOrCreate()
+    session = builder.config(map=processor.spark | _REALTIME | _LEAN).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _master(config: PipelineConfig) -> str:
+    master = config.processor.master
+    return f"local[{_SLOTS}]" if master == "local" else master
 
 
 def warm_up(session: SparkSession) -> None:
     """Boots a Python worker, lets it import what the stage needs, and compiles the way to it, while there is time.
 
-    The worker is kept and serves the first lane: that takes seconds off the way to the first event.
+    The worker is kept and serves the first lane: that takes seconds off the way to the first event. Executors of a
+    cluster say here whether they can run the stage at all.
     """
-    record = session.range(0, 1, 1, numPartitions=1).selectExpr("id AS offset", "CAST('' AS binary) AS value")
-    record.mapInArrow(_import_the_stage, "value binary").collect()
+    is_cluster = not session.sparkContext.master.startswith("local[")
+    count = max(1, min(session.sparkContext.defaultParallelism, _SLOTS)) if is_cluster else 1
+    records = session.range(0, count, 1, numPartitions=count).selectExpr("id AS offset", "CAST('' AS binary) AS value")
+    try:
+        told = records.mapInArrow(_import_the_stage, "value binary").collect()
+    except PythonException as error:
+        if not is_cluster:
+            raise
+        raise _unfit("can't import the stage") from error
+    if any(bytes(row.value).decode() != version(_PACKAGE) for row in told):
+        raise _unfit("have another version of it")
+
+
+def _unfit(why: str) -> ConfigError:
+    return ConfigError(
+        f"the executors of processor.master {why}",
+        code="CLUSTER_PYTHON_UNFIT",
+        remedy="Let them run the driver's image, or name an interpreter with the same packages by spark.pyspark.python "
+        "in processor.spark, for example one out of spark.archives. Their log says what is missing.",
+    )
 
 
 def _import_the_stage(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+    """Says which version it has imported."""
+    import pyarrow
+
     from tidegate_processor import stage  # in the worker, where it is expensive the first time
 
     for _ in batches:
         stage.warm_up()
-    return iter(())
+    yield pyarrow.RecordBatch.from_pydict({"value": [version(_PACKAGE).encode()]})
 
 
 def _jars() -> list[str]:

@@ -10,12 +10,17 @@ from tidegate.config.kafka import Compression
 from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
 from tidegate_processor.encodings.topics import DEFAULT_TEMPLATE, check_template
-from tidegate_processor.sinks.shared.event_options import EventOptions
+from tidegate_processor.sinks.shared.event_options import EventEnvelope, EventOptions
 
 
 class DeliveryGuarantee(StrEnum):
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
+
+
+class CloudEventsMode(StrEnum):
+    STRUCTURED = "structured"
+    BINARY = "binary"
 
 
 def _template(value: str) -> str:
@@ -52,8 +57,26 @@ class KafkaTopicsOptions(EventOptions):
         False, description="Operation, schema, table and position of an event as headers too. Costs speed."
     )
     tombstones: bool = Field(
-        False, description="A record without a value behind each delete, so that compaction forgets the key."
+        False,
+        description="A record without a value behind each delete, and for the old key behind an update that gives a "
+        "row another one, so that compaction forgets the key.",
     )
+    cloudevents_mode: CloudEventsMode = Field(
+        CloudEventsMode.STRUCTURED,
+        description="Of `envelope: cloudevents`: the whole event as the value, or `binary`: its data as the value and "
+        "its attributes as headers. Both have a `content-type` header, so each event is sent by itself.",
+    )
+
+    @field_validator("cloudevents_mode")
+    @classmethod
+    def _is_of_cloudevents(cls, mode: CloudEventsMode, info: ValidationInfo) -> CloudEventsMode:
+        if mode is CloudEventsMode.BINARY and info.data.get("envelope") is not EventEnvelope.CLOUDEVENTS:
+            raise refuse(
+                code="CLOUDEVENTS_MODE_UNUSED",
+                reason="only CloudEvents have a binary mode",
+                remedy="Set envelope: cloudevents, or remove cloudevents_mode.",
+            )
+        return mode
 
     @field_validator("transaction_topic")
     @classmethod

@@ -1,46 +1,103 @@
 """Frames to what is produced. Pure: imports no client. The events are made by compiled kernels, `tidegate.columns`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
 
 from tidegate.columns import layout
-from tidegate.columns.envelopes import ROW_OPERATIONS
-from tidegate.columns.json_encode import TopicEvents
+from tidegate.columns.envelopes import ROW_OPERATIONS, EventSource
+from tidegate.columns.json_encode import EncodedFrame, TopicEvents
 from tidegate.config.sinks import SinkConfig
+from tidegate.contracts.frame import Frame
+from tidegate.contracts.generation import Generation
 from tidegate.events import Operation
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.position import Position
 from tidegate_processor.encodings.topics import topic_name
+from tidegate_processor.sinks.kafka_topics.cloud_events import (
+    CONTENT,
+    BinaryHeaders,
+    data_envelope,
+    structured_headers,
+)
+from tidegate_processor.sinks.kafka_topics.config import CloudEventsMode, KafkaTopicsOptions
+from tidegate_processor.sinks.kafka_topics.old_keys import OldKeys
+from tidegate_processor.sinks.shared.event_options import EventEnvelope
 from tidegate_processor.sinks.shared.events import EventEncoder
-from tidegate_processor.sinks.shared.lane_producer import Message
+from tidegate_processor.sinks.shared.lane_producer import Header, Message
+
+_Headers: TypeAlias = Iterable[list[Header]]
 
 
-def encoder(pipeline: str, sink: SinkConfig, template: str) -> EventEncoder:
-    def topic(schema: str, table: str, _: Operation) -> str:
-        return topic_name(template, pipeline, schema, table)
+class RecordEncoder:
+    """One lane's frames to events by topic, and these to records."""
 
-    return EventEncoder(pipeline, sink, topic)
+    def __init__(self, pipeline: str, sink: SinkConfig, options: KafkaTopicsOptions) -> None:
+        def topic(schema: str, table: str, _: Operation) -> str:
+            return topic_name(options.topic, pipeline, schema, table)
+
+        self._pipeline = pipeline
+        self._has_headers, self._has_tombstones = options.headers, options.tombstones
+        self._mode = options.cloudevents_mode if options.envelope is EventEnvelope.CLOUDEVENTS else None
+        envelope = data_envelope if self._mode is CloudEventsMode.BINARY else None
+        self._encoder = EventEncoder(pipeline, sink, topic, envelope)
+        self._old_keys = OldKeys(EventEncoder(pipeline, sink, topic)) if options.tombstones else None
+        self._source: tuple[Generation, BinaryHeaders] | None = None
+
+    def encode(self, frame: Frame, after: Position) -> EncodedFrame:
+        return self._encoder.encode(frame, after)
+
+    def records(self, frame: Frame, events: TopicEvents) -> list[Message]:
+        """Of some events of that frame, in their order."""
+        made: list[Message] = [
+            {"value": value} if key is None else {"value": value, "key": key} for key, value in events
+        ]
+        for headers in self._headers(frame, events):
+            for message, each in zip(made, headers, strict=True):
+                message["headers"] = [*message.get("headers", ()), *each]
+        return self._with_tombstones(frame, events, made) if self._old_keys is not None else made
+
+    def _headers(self, frame: Frame, events: TopicEvents) -> Iterator[_Headers]:
+        if self._mode is CloudEventsMode.STRUCTURED:
+            yield structured_headers(events)
+        if self._mode is CloudEventsMode.BINARY:
+            yield self._binary(frame.header.generation).of(events)
+        if self._has_headers:
+            yield _own_headers(events)
+
+    def _binary(self, generation: Generation) -> BinaryHeaders:
+        if self._source is None or self._source[0] != generation:
+            source = EventSource(self._pipeline, generation.database, generation.system_identifier)
+            self._source = generation, BinaryHeaders(source)
+        return self._source[1]
+
+    def _with_tombstones(self, frame: Frame, events: TopicEvents, made: list[Message]) -> list[Message]:
+        assert self._old_keys is not None
+        forgotten = {place: made[place]["key"] for place in np.flatnonzero(_deleted(events)).tolist()}
+        forgotten |= self._old_keys.of(frame, events)
+        return list(_interleaved(made, forgotten)) if forgotten else made
 
 
-def messages(events: TopicEvents, *, tombstones: bool = False, headers: bool = False) -> list[Message]:
-    made: list[Message] = [{"value": value} if key is None else {"value": value, "key": key} for key, value in events]
-    if headers:
-        for message, each in zip(made, _headers(events), strict=True):
-            message["headers"] = each
-    return _with_tombstones(made, events) if tombstones else made
-
-
-def _with_tombstones(made: list[Message], events: TopicEvents) -> list[Message]:
+def _deleted(events: TopicEvents) -> np.ndarray:
     if events.changes.operation is not None:  # a snapshot's rows, or what is no change of a row
-        return made
+        return np.zeros(len(events), np.bool_)
     operations = events.changes.rows[events.places[:, layout.CHANGE], layout.OPERATION]
-    forgotten = (operations == layout.DELETE) & ~events.keyless
-    return [
-        message
-        for event, is_forgotten in zip(made, forgotten.tolist(), strict=True)
-        for message in ((event, event | {"value": None}) if is_forgotten else (event,))
-    ]
+    deleted: np.ndarray = (operations == layout.DELETE) & ~events.keyless
+    return deleted
 
 
-def _headers(events: TopicEvents) -> Iterator[list[tuple[str, bytes]]]:
+def _interleaved(made: list[Message], forgotten: Mapping[int, bytes]) -> Iterator[Message]:
+    for place, message in enumerate(made):
+        yield message
+        if place in forgotten:
+            tombstone = message | {"key": forgotten[place], "value": None}
+            if "headers" in message:
+                tombstone["headers"] = [each for each in message["headers"] if each[0] not in CONTENT]
+            yield tombstone
+
+
+def _own_headers(events: TopicEvents) -> _Headers:
     changes = events.changes
     for row in changes.rows[events.places[:, layout.CHANGE]].tolist():
         relation = changes.section.shapes[row[layout.RELATION]].relation

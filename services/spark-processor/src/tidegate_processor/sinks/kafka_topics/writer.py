@@ -18,10 +18,10 @@ from tidegate.position import Position
 from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
-from tidegate_processor.sinks.kafka_topics.encode import encoder, messages
+from tidegate_processor.sinks.kafka_topics.encode import RecordEncoder
 from tidegate_processor.sinks.kafka_topics.markers import TransactionMarkers
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterTopic
-from tidegate_processor.sinks.shared.lane_producer import LaneProducer, Message
+from tidegate_processor.sinks.shared.lane_producer import LaneProducer
 from tidegate_processor.sinks.shared.plain import PlainProducer
 from tidegate_processor.sinks.shared.transactional import TransactionalProducer
 from tidegate_processor.target_topics import TargetTopics, Terms
@@ -34,7 +34,7 @@ class KafkaTopicsSink:
         self.capabilities = Capabilities(
             exactly_once=once, deletes=True, truncates=True, notices=True, fences=once, letters_too=once
         )
-        self._encoder = encoder(config.pipeline, sink, options.topic)
+        self._encoder = RecordEncoder(config.pipeline, sink, options)
         self._topics = TargetTopics(
             librdkafka_settings(config.kafka),
             partitions=options.partitions,
@@ -63,7 +63,7 @@ class KafkaTopicsSink:
         terms = self._topics.terms(topics, self._options.topic_config, self._producer.client)
         count = written = 0
         for events in encoded.topics:
-            taken = self._write_events(events, terms[events.topic], rejected)
+            taken = self._write_events(frame, events, terms[events.topic], rejected)
             count += len(taken)
             written += taken.value_bytes
         if self._markers is not None:
@@ -72,7 +72,7 @@ class KafkaTopicsSink:
         return Receipt(count, written, tuple(rejected), encoded.newest_commit_time, sum(self._touched.values()))
 
     def _write_events(
-        self, events: TopicEvents, terms: Terms | RecordError, rejected: list[RejectedChange]
+        self, frame: Frame, events: TopicEvents, terms: Terms | RecordError, rejected: list[RejectedChange]
     ) -> TopicEvents:
         """Those that the topic takes."""
         if isinstance(terms, RecordError):
@@ -86,13 +86,10 @@ class KafkaTopicsSink:
             rejected += events.where(~fits).refused(_too_large(events.topic, terms.largest_bytes))
             events = events.where(fits)
         for partition, run in events.runs():
-            self._producer.send(events.topic, partition, self._messages(run))
+            self._producer.send(events.topic, partition, self._encoder.records(frame, run))
         if len(events):
             self._touched[events.topic] = min(self._touched.get(events.topic, 0) + len(events), terms.partitions)
         return events
-
-    def _messages(self, run: TopicEvents) -> list[Message]:
-        return messages(run, tombstones=self._options.tombstones, headers=self._options.headers)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._dead_letters.send(letters, self._producer)

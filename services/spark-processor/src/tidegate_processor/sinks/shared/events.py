@@ -6,7 +6,7 @@ event is done for all of them.
 
 from tidegate.columns.cloudevents import cloudevents_envelope
 from tidegate.columns.debezium import debezium_envelope
-from tidegate.columns.envelopes import EventSource, default_envelope
+from tidegate.columns.envelopes import Envelope, EventSource, default_envelope
 from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
 from tidegate.columns.plans import Route
 from tidegate.config.sinks import SinkConfig
@@ -26,9 +26,11 @@ _ENVELOPES = {
 class EventEncoder:
     """Plans each shape and where it goes once. `destination` names that of a table's changes, for those routes take."""
 
-    def __init__(self, pipeline: str, sink: SinkConfig, destination: Route) -> None:
+    def __init__(self, pipeline: str, sink: SinkConfig, destination: Route, envelope: Envelope | None = None) -> None:
+        """`envelope` where a sink has a form of its own of the one that is configured."""
         self._pipeline, self._sink, self._destination = pipeline, sink, destination
-        self._envelope = _ENVELOPES[EventEnvelope(sink.options.get("envelope", EventEnvelope.DEFAULT))]
+        configured = _ENVELOPES[EventEnvelope(sink.options.get("envelope", EventEnvelope.DEFAULT))]
+        self._envelope = envelope or configured
         self._generation: Generation | None = None
         self._frames: FrameEncoder | None = None
 

@@ -32,6 +32,8 @@ Message: TypeAlias = dict[str, Any]
 """As `Producer.produce_batch` takes it: `value` and `key`. The client leaves an `_error` in those that it did not take.
 With `headers` it is produced by itself: the client has no form for them in a batch."""
 
+Header: TypeAlias = tuple[str, bytes]
+
 BATCH_BYTES = size("512KiB")
 CALL_SECONDS = 30.0
 # The brokers finish a transaction behind the answer to its commit, and ask whoever begins the next one meanwhile to

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
+from tidegate_processor.sinks.kafka_topics.config import CloudEventsMode, DeliveryGuarantee, KafkaTopicsOptions
+from tidegate_processor.sinks.shared.event_options import EventEnvelope
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -29,3 +30,11 @@ def test_transactions_are_marked_only_where_they_are_seen_whole() -> None:
         KafkaTopicsOptions(transaction_topic="shop.transactions", delivery=DeliveryGuarantee.AT_LEAST_ONCE)
 
     assert topic == "shop.transactions"
+
+
+def test_a_binary_mode_is_refused_where_there_is_none() -> None:
+    mode = KafkaTopicsOptions(envelope=EventEnvelope.CLOUDEVENTS, cloudevents_mode=CloudEventsMode.BINARY)
+    with pytest.raises(ValidationError, match="CLOUDEVENTS_MODE_UNUSED"):
+        KafkaTopicsOptions(cloudevents_mode=CloudEventsMode.BINARY)
+
+    assert mode.cloudevents_mode is CloudEventsMode.BINARY

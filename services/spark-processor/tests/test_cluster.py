@@ -1,0 +1,60 @@
+"""What a cluster asks of the configuration and of the driver; lanes that run on one are test_kill_trials.py."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from kit.pipelines import checked, document, secrets_of
+from kit.spark_cluster import MASTER
+
+from tidegate.config.pipeline import PipelineConfig
+from tidegate.errors import ConfigError
+from tidegate_processor.heartbeat import _is_our_worker
+from tidegate_processor.spark.session import check
+
+REDIS = "redis://:secret@127.0.0.1:6379"
+
+
+def config(**processor: object) -> PipelineConfig:
+    values = document("shop", kafka="127.0.0.1:9", redis_url=REDIS)
+    values["processor"] |= processor
+    values["sinks"] += [{"name": "lines", "type": "stdout"}, {"name": "files", "type": "file"}]
+    return checked(values, secrets_of(redis_url=REDIS))
+
+
+def test_what_the_stage_depends_on_is_not_configured_away() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check(config(spark={"spark.task.maxFailures": "4", "spark.buffer.size": "65536", "spark.cores.max": "4"}))
+
+    assert [problem.path for problem in refused.value.problems] == [
+        "processor.spark.spark.buffer.size",
+        "processor.spark.spark.task.maxFailures",
+    ]
+
+
+def test_sinks_that_write_where_they_run_are_refused_on_a_cluster() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check(config(master="k8s://https://127.0.0.1:6443"))
+
+    assert [(problem.path, problem.code) for problem in refused.value.problems] == [
+        ("sinks.lines.type", "SINK_NEEDS_ONE_MACHINE"),
+        ("sinks.files.type", "SINK_NEEDS_ONE_MACHINE"),
+    ]
+    check(config(master=MASTER))
+
+
+_READS = "import sys; sys.stdin.read()"
+_LEAVES = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {_READS!r}, 'pyspark']).pid)"
+
+
+def test_only_workers_that_descend_from_the_driver_are_killed() -> None:
+    """On another machine a pid means another process."""
+    reading, writing = os.pipe()
+    with subprocess.Popen([sys.executable, "-c", _READS, "pyspark"], stdin=reading) as ours:
+        left = subprocess.run([sys.executable, "-c", _LEAVES], stdin=reading, stdout=subprocess.PIPE, check=True)
+        found = [_is_our_worker(pid) for pid in (ours.pid, int(left.stdout), os.getppid(), 2**22)]
+        os.close(writing)  # both end
+    os.close(reading)
+
+    assert found == [True, False, False, False]

@@ -1,0 +1,24 @@
+"""Cursors: as they are, of a lane that was rewound, of one that refuses a shape; see contract_examples."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tidegate.contracts.cursor import Cursor, RefusedShape, decode_cursor
+from tidegate.position import Position
+
+Parts = tuple[object, bytes, Callable[[bytes], object]]
+
+REFUSED = (RefusedShape("0f1e2d3c4b5a6978", "8796a5b4c3d2e1f0", ("column_added", "type_changed")),)
+
+
+def cursor_examples(cursor: Cursor) -> dict[str, Parts]:
+    named = {
+        "cursor.json": cursor,
+        "cursor-rewound.json": replace(cursor, rewound_from=Position(cursor.safe_lsn, 0)),
+        "cursor-refusing.json": replace(cursor, refused=REFUSED),
+    }
+    return {name: (each, each.encode().encode(), _decoded) for name, each in named.items()}
+
+
+def _decoded(value: bytes) -> Cursor:
+    return decode_cursor(value.decode("latin1"))
