@@ -112,7 +112,9 @@ def test_the_commands(place: AdminPlace, tmp_path: Path) -> None:
     done = place.command("config", "apply", str(wanted), "--yes", "--json")
     listed = json.loads(place.command("config", "history", "--json").stdout)
     (first,) = {each["number"] for each in listed["items"] if each["by"] == "(file)"}
+    shown = place.command("config", "version", str(first))
     back = place.command("config", "rollback", str(first), "--yes", "--json")
     assert [each["path"] for each in json.loads(told.stdout)["changes"]] == ["raw_topic.retention"], told.stderr
     assert (done.returncode, json.loads(done.stdout)["version"]["is_in_file"]) == (0, True), done.stderr
+    assert shown.stdout == original, shown.stderr
     assert (back.returncode, place.file.read_text()) == (0, original), back.stderr

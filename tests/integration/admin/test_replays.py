@@ -128,6 +128,20 @@ def test_it_takes_the_scope_operate(place: AdminPlace, letters) -> None:
 def test_the_command_ends_when_the_lane_has_answered(place: AdminPlace, letters, desk: Desk) -> None:
     with answering(desk, delivered, 1):
         done = place.command("dlq", "replay", LETTERS[5].id, "--json")
+    again = place.command("dlq", "progress", json.loads(done.stdout)["id"], "--json")
     nobody = place.command("dlq", "replay", LETTERS[5].id, "--wait", "0")
     assert (done.returncode, json.loads(done.stdout)["fates"]) == (0, {"delivered": 1}), done.stderr
+    assert json.loads(again.stdout)["fates"] == {"delivered": 1}
     assert (nobody.returncode, "LANE_REQUEST_WAITING" in nobody.stderr) == (1, True), nobody.stderr
+
+
+def test_more_than_lanes_take_at_once_are_asked_for_part_by_part(place: AdminPlace, client, letters, desk) -> None:
+    many = [make_letter(n, id=f"{n:032x}", code="MANY") for n in range(20_000, 30_300)]
+    append(place.bootstrap, f"tidegate.{place.config.pipeline}.dlq", [letter.encode() for letter in many])
+    wait(lambda: client.get(f"{letters}/counts").json()["total"] == len(LETTERS) + len(many), 60, "all are indexed")
+    with answering(desk, delivered, 11) as seen:
+        done = place.command("dlq", "replay", "--code", "MANY", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["fates"], told["is_cut"]) == (0, {"delivered": len(many)}, False), done.stderr
+    asked = [identity for request in seen for identity in request.ids]
+    assert sorted(asked) == [letter.id for letter in many]

@@ -5,6 +5,7 @@ import asyncio
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,8 +20,8 @@ from tidegate_admin.config import AdminSettings, Told, load_settings
 from tidegate_admin.connections import Patience
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.limits import Limits
-
 from tidegate_admin.security.tokens import TOKENS_VARIABLE
+
 _BACKLOG = 128
 _GRACE_SECONDS = 5
 _REQUESTS_AT_ONCE = 1_000
@@ -62,6 +63,7 @@ async def serve(settings: AdminSettings) -> int:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                ws="none",
                 limit_concurrency=_REQUESTS_AT_ONCE,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
@@ -78,6 +80,14 @@ async def serve(settings: AdminSettings) -> int:
 
 class _Server(uvicorn.Server):
     """Signals are ours: uvicorn would raise them again when it is done, and the exit code would not be 0."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._patience = Patience()
+
+    async def on_tick(self, counter: int) -> bool:
+        self._patience.sweep(list(self.server_state.connections), time.monotonic())
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -75,6 +75,9 @@ OF_PIPELINES = (
     _OfPipeline("total_lag", "seconds", "Age of the oldest unconfirmed WAL; 0 when idle.", lambda v: _seconds(v.total)),
     _OfPipeline("wal_held", "bytes", "WAL that the server keeps for the slot.", _wal_held),
     _OfPipeline("wal_safe", "bytes", "WAL that may still be written before the slot is lost, if limited.", _wal_safe),
+    _OfPipeline(
+        "raw_topic_wrong", "settings", "Of the raw topic: a reader would not start.", lambda view: view.wrong_settings
+    ),
     _OfPipeline("last_look", "seconds", "Unix time of the look that these figures are from.", lambda v: v.time / 1e6),
 )
 OF_LANES = (

@@ -1,5 +1,6 @@
 """`tidegate config`: what is in force, what another file would change, apply it, go back."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,6 +59,19 @@ def history(context: typer.Context, json: Json = False) -> None:
         return
     show(found, as_json=False, names=("digest", "epoch", "in_force", "lanes"))
     show_list(found["items"], ("number", "digest", "epoch", "by", "time", "raw_offset", "is_in_file"), as_json=False)
+
+
+@app.command("version")
+def show_version(
+    context: typer.Context, number: Annotated[int, typer.Argument(metavar="VERSION", min=1)], json: Json = False
+) -> None:
+    """Show one version's text as it was written. Takes the scope operate."""
+    asked = asking(context)
+    found = asked.client.get(f"{asked.path}/configuration/versions/{number}")
+    if json:
+        output.json(found)
+    else:
+        sys.stdout.write(found["text"])
 
 
 @app.command()

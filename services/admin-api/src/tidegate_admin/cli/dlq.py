@@ -125,6 +125,16 @@ def replay(
         raise StreamError(first["message"], code=first["code"], remedy=first["remedy"])
 
 
+@app.command()
+def progress(
+    context: typer.Context, identity: Annotated[str, typer.Argument(metavar="REPLAY")], json: Json = False
+) -> None:
+    """Show how far a replay is that somebody asked for, and what has become of its letters."""
+    asked = asking(context)
+    found = asked.client.get(f"{asked.path}/dead-letters/replays/{identity}")
+    show(found, as_json=json, names=("id", "by", "letters", "answered", "done", "dry_run", "fates", "refusals"))
+
+
 def _replayed(asked: Context, body: dict[str, Any], deadline: float) -> dict[str, Any]:
     """As many parts as it takes, each once the one before is done; a refusal ends it. All of them as one answer."""
     path, parts = f"{asked.path}/dead-letters", []

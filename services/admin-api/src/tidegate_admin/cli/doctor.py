@@ -11,7 +11,6 @@ from rich.text import Text
 
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.config.source import PostgresSource
 from tidegate.errors import ConfigError, ExitCode
 from tidegate.preflight.findings import Finding, Severity, refusal, unknown
 from tidegate.preflight.redis import examine_redis
@@ -38,18 +37,18 @@ def run(file: Path, overrides: list[str], *, as_json: bool) -> int:
 
 async def look(config: PipelineConfig) -> list[Finding]:
     found = await asyncio.gather(
-        _source(config.source),
+        _source(config),
         examine_topic(config.kafka, config.raw_topic),
         examine_redis(config.redis),
     )
     return [finding for part in found for finding in part]
 
 
-async def _source(source: PostgresSource) -> list[Finding]:
+async def _source(config: PipelineConfig) -> list[Finding]:
     try:
         async with (
             asyncio.timeout(_SECONDS),
-            await psycopg.AsyncConnection.connect(**connection_arguments(source)) as connection,
+            await psycopg.AsyncConnection.connect(**connection_arguments(config.source)) as connection,
         ):
 
             async def ask(
@@ -58,7 +57,7 @@ async def _source(source: PostgresSource) -> list[Finding]:
                 cursor = await connection.execute(query, parameters or None)
                 return await cursor.fetchall()
 
-            return await examine_source(ask, source, connection.info.backend_pid)
+            return await examine_source(ask, config, connection.info.backend_pid)
     except ConfigError as error:
         return [refusal("source", code=error.code, reason=error.message, remedy=error.remedy)]
     except (psycopg.Error, OSError, TimeoutError) as error:

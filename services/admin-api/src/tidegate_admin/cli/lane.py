@@ -26,6 +26,15 @@ def list_lanes(context: typer.Context, json: Json = False) -> None:
 
 
 @app.command()
+def kinds(context: typer.Context, json: Json = False) -> None:
+    """List the kinds of sinks that a lane may deliver to, and their options."""
+    found = asking(context).client.pages("/api/v1/sinks")
+    told = ({"type": each["type"], "options": each["options"].get("properties", {})} for each in found)
+    items = [each if json else each | {"options": list(each["options"])} for each in told]
+    show_list(items, ("type", "options"), as_json=json)
+
+
+@app.command()
 def pause(context: typer.Context, name: Name, wait: Seconds = 60, json: Json = False) -> None:
     """Have a lane stand until it is resumed. If its sink is required, the source keeps its WAL meanwhile."""
     _ask(asking(context), name, "pause", None, wait, as_json=json)

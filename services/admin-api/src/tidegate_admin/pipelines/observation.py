@@ -49,6 +49,8 @@ class Observation:
     """Unix microseconds."""
     statuses: Statuses | Unavailable
     slot: SlotView | Unavailable
+    wrong_settings: int | None = None
+    """Of the raw topic, as of the last time that Kafka could be asked."""
 
 
 class StatusReader:

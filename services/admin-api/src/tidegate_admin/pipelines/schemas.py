@@ -110,6 +110,7 @@ class LaneModel(BaseModel):
     bytes: int = 0
     latency_p50_seconds: float | None = None
     latency_p99_seconds: float | None = None
+    spark_ui: str = Field("", description="Spark's page about the lane's query, if the processor has one.")
 
     @classmethod
     def of(cls, lane: LaneView) -> Self:
@@ -139,6 +140,7 @@ def _of_status(status: LaneStatus) -> dict[str, object]:
         "bytes": status.bytes,
         "latency_p50_seconds": status.latency_p50_seconds if status.events else None,
         "latency_p99_seconds": status.latency_p99_seconds if status.events else None,
+        "spark_ui": status.spark_ui,
     }
 
 

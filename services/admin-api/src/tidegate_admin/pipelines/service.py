@@ -68,6 +68,8 @@ class PipelineView:
     wal_rate: float | None = None
     """Bytes of WAL that the source writes in a second, of late."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    wrong_settings: int | None = None
+    """Of the raw topic."""
 
 
 class Levels:
@@ -103,6 +105,7 @@ def pipeline_view(config: PipelineConfig, seen: Observation, levels: Levels) -> 
         gate_holder=reader.gate_holder if reader else None,
         wal_rate=levels.server.rate(now),
         conditions=conditions(config, seen, _flows(config, seen, lanes, server_lsn, levels)),
+        wrong_settings=seen.wrong_settings,
     )
 
 

@@ -15,6 +15,7 @@ from tidegate.observability import logs
 from tidegate.observability.health import Component, Health
 from tidegate_admin.health.service import component_names, tell
 from tidegate_admin.pipelines.observation import Observation, Statuses, StatusReader, Unavailable
+from tidegate_admin.pipelines.raw_topic import RawTopicWatch
 from tidegate_admin.pipelines.service import Levels, PipelineView, pipeline_view
 from tidegate_admin.slots.service import SlotReader, SlotView
 
@@ -27,13 +28,15 @@ class Observer:
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
+        self.raw_topic = RawTopicWatch(config)
         self._statuses = StatusReader(config)
         self._slot = SlotReader(config.source)
         self._levels = Levels()
 
     async def look(self) -> PipelineView:
         statuses, slot = await asyncio.gather(self._read_statuses(), self._read_slot())
-        return pipeline_view(self.config, Observation(time.time_ns() // 1000, statuses, slot), self._levels)
+        seen = Observation(time.time_ns() // 1000, statuses, slot, self.raw_topic.wrong_settings)
+        return pipeline_view(self.config, seen, self._levels)
 
     async def close(self) -> None:
         await self._statuses.close()
@@ -90,6 +93,10 @@ class Watch:
                         self._keep_looking(name, observer, phase=at / len(self._observers)), name=f"watch {name}"
                     )
                     for at, (name, observer) in enumerate(self._observers.items())
+                ]
+                looking += [
+                    tasks.create_task(observer.raw_topic.run(), name=f"raw topic {name}")
+                    for name, observer in self._observers.items()
                 ]
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.looked.wait(), FIRST_LOOK_SECONDS)

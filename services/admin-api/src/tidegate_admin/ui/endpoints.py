@@ -24,6 +24,7 @@ router = APIRouter(include_in_schema=False)
 _FILES = files("tidegate_admin.ui")
 _SNAPSHOTS = 5
 _LETTERS = 20
+_GROUPS = 8
 """Shown on the page; the command and the API have all of them."""
 
 
@@ -44,8 +45,11 @@ async def live(deps: Given) -> HTMLResponse:
 @needs(Scope.READ)
 async def letters(of: Of) -> HTMLResponse:
     index = of.letters.index
-    total, newest = await asyncio.to_thread(lambda: (index.total(), index.page(Filter(), NEWEST, _LETTERS)))
-    return HTMLResponse(letters_list(total, newest, is_complete=of.letters.is_complete))
+    total, newest, counts = await asyncio.to_thread(
+        lambda: (index.total(), index.page(Filter(), NEWEST, _LETTERS), index.counts())
+    )
+    several = [group for group in counts if group[-1] > 1][:_GROUPS]
+    return HTMLResponse(letters_list(total, newest, several, is_complete=of.letters.is_complete))
 
 
 @router.get("/ui/pipelines/{name}/snapshots")
@@ -76,6 +80,12 @@ async def style() -> Response:
 @needs(Scope.READ)
 async def script() -> Response:
     return Response(_FILES.joinpath("page.js").read_bytes(), media_type="text/javascript")
+
+
+@router.get("/ui/letters.js")
+@needs(Scope.READ)
+async def letters_script() -> Response:
+    return Response(_FILES.joinpath("letters.js").read_bytes(), media_type="text/javascript")
 
 
 @router.get("/ui/icon.svg")

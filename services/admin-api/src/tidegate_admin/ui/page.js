@@ -53,6 +53,15 @@ function text(tag, content, kind) {
   return made;
 }
 
+// An action, asked for once however often it is sent.
+function act(url, body) {
+  const key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
+  return ask(url, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
 // Resolves to whether it was agreed to; `agreed` decides when that may be said.
 function dialog(title, content, action, agreed = () => true) {
   const box = document.getElementById("dialog");
@@ -64,95 +73,50 @@ function dialog(title, content, action, agreed = () => true) {
   ok.disabled = !agreed();
   box.oninput = () => (ok.disabled = !agreed());
   box.returnValue = "";
-  box.showModal();
+  if (!box.open) box.showModal();
   return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "ok"), { once: true }));
 }
 
-async function letters(panel) {
-  const list = panel.querySelector("[data-list]");
+// Shows that something is under way, for as long as no other dialog takes its place; closing it ends nothing.
+function working(title, note) {
+  const bar = document.createElement("progress");
+  const line = text("p", note, "quiet");
+  bar.setAttribute("aria-label", title);
+  dialog(title, [bar, line], "");
+  return (done, all) => {
+    Object.assign(bar, { max: all, value: done });
+    line.textContent = `${done.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+  };
+}
+
+async function steer(panel, what, lane) {
+  const base = api(panel.dataset.live);
+  const whom = lane ? `lane ${lane}` : "all lanes";
+  const warning = "Nothing is delivered until it is resumed, whatever is restarted. What required sinks have not acked, the source keeps meanwhile.";
+  if (what === "pause" && !(await dialog(`Pause ${whom}?`, [text("p", warning)], "Pause"))) return;
   try {
-    const html = await ask(`/ui/pipelines/${encodeURIComponent(panel.dataset.letters)}/dead-letters`);
-    if (html !== panel.last) list.innerHTML = panel.last = html; // rendered and escaped by the server
+    const made = await act(`${base}${lane ? `/lanes/${encodeURIComponent(lane)}` : ""}/${what}`);
+    const asked = made.items ?? [{ lane, id: made.id }];
+    const tell = working(what === "pause" ? `Pausing ${whom}` : `Resuming ${whom}`, "Waiting for the answer…");
+    for (const [at, each] of asked.entries()) {
+      tell(at, asked.length);
+      await answered(`${base}/lanes/${encodeURIComponent(each.lane)}/requests/${each.id}`, 60, "The lane has not answered. Is the processor running?");
+    }
+    document.getElementById("dialog").close();
+    await refresh();
   } catch (error) {
-    list.replaceChildren(text("p", error.message, "problem"));
+    await dialog("It was not done", [text("p", error.message)]);
   }
 }
 
-async function showLetter(panel, id) {
-  try {
-    const letter = await ask(`${api(panel.dataset.letters)}/dead-letters/${id}`);
-    const body = text("pre", JSON.stringify(letter.change ?? "It cannot be decoded.", null, 2));
-    const facts = `${letter.lane} · ${letter.message} · frame ${letter.frame_offset} · ${letter.commit_lsn}`;
-    await dialog(letter.code, [text("p", facts), body, text("p", letter.remedy, "quiet")]);
-  } catch (error) {
-    await dialog("It cannot be shown", [text("p", error.message)]);
+// Until what was asked for is done; says why where it was refused, and `late` after so many seconds.
+async function answered(url, seconds, late) {
+  for (const until = Date.now() + seconds * 1000; Date.now() < until; await pause(300)) {
+    const told = await ask(url);
+    if (told.result === "refused") throw new Error(`${told.message}. ${told.remedy}`);
+    if (told.result === "done") return;
   }
-}
-
-const FATES = {
-  delivered: "It has been delivered.",
-  deliverable: "Nothing newer of its key has been delivered: it can be delivered now, as the same event.",
-  newer: "Something newer of its key has been delivered. Delivering this now puts the older state behind it.",
-  unproven: "The raw topic does not reach back to it: nobody knows whether something newer has been delivered.",
-  ahead: "Its lane was rewound to before it and comes by it again.",
-  resolved: "It has been delivered or given up meanwhile.",
-  unknown: "It is not in the topic any more.",
-  unable: "It does not hold what is needed to deliver it alone. Rewind the lane instead.",
-  not_taken: "The sink takes nothing of that kind any more.",
-  rejected: "It failed again, and is open still.",
-};
-
-// One letter's fate, as its lane says; a dry run changes nothing.
-async function replay(panel, id, options) {
-  const path = `${api(panel.dataset.letters)}/dead-letters`;
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? `${id}-${Date.now()}` };
-  const started = await ask(`${path}/replay`, { method: "POST", headers, body: JSON.stringify({ ids: [id], ...options }) });
-  for (const until = Date.now() + 60000; Date.now() < until; ) {
-    const told = await ask(`${path}/replays/${started.id}`);
-    if (told.refusals.length) throw new Error(`${told.refusals[0].message}. ${told.refusals[0].remedy}`);
-    if (told.done) return Object.keys(told.fates)[0];
-    await new Promise((done) => setTimeout(done, 300));
-  }
-  throw new Error("The lane has not answered. Is the processor running?");
-}
-
-async function replayLetter(panel, id, button) {
-  const word = button.firstChild.data;
-  button.disabled = true;
-  button.firstChild.data = "Looking…";
-  try {
-    const would = await replay(panel, id, { dry_run: true });
-    const force = would === "newer" || would === "unproven";
-    const input = Object.assign(document.createElement("input"), { id: "agreed", type: "checkbox" });
-    const label = text("label", " Deliver it nevertheless");
-    label.prepend(input);
-    const action = force ? "Deliver anyway" : would === "deliverable" ? "Deliver" : "";
-    const content = force ? [text("p", FATES[would]), label] : [text("p", FATES[would])];
-    if (!(await dialog("Replay", content, action, () => !force || input.checked)) || !action) return;
-    button.firstChild.data = "Delivering…";
-    await dialog("Replay", [text("p", FATES[await replay(panel, id, { force })])]);
-    await letters(panel);
-  } catch (error) {
-    await dialog("It was not delivered", [text("p", error.message)]);
-  } finally {
-    button.disabled = false;
-    button.firstChild.data = word;
-  }
-}
-
-async function purgeLetter(panel, id) {
-  const input = Object.assign(document.createElement("input"), { id: "typed", autocomplete: "off" });
-  const label = text("label", "Its change reaches nobody then. Type 1, for one dead letter, to go on.");
-  label.htmlFor = "typed";
-  if (!(await dialog("Give up for ever?", [label, input], "Give up", () => input.value === "1"))) return;
-  try {
-    const body = JSON.stringify({ ids: [id], confirm: 1 });
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? `purge-${id}` };
-    await ask(`${api(panel.dataset.letters)}/dead-letters/purge`, { method: "POST", headers, body });
-    await letters(panel);
-  } catch (error) {
-    await dialog("It was not given up", [text("p", error.message)]);
-  }
+  throw new Error(late);
 }
 
 async function snapshots(panel) {
@@ -180,16 +144,10 @@ function field(id, label, hint) {
 
 async function askSnapshot(panel, path, body, failed) {
   const base = `${api(panel.dataset.snapshots)}/snapshots`;
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? `s-${Date.now()}` };
   try {
-    const made = await ask(base + path, { method: "POST", headers, body: JSON.stringify(body) });
-    for (const until = Date.now() + 30000; Date.now() < until; ) {
-      const told = await ask(`${base}/requests/${made.id}`);
-      if (told.result === "refused") throw new Error(`${told.message}. ${told.remedy}`);
-      if (told.result === "done") return await snapshots(panel);
-      await new Promise((done) => setTimeout(done, 300));
-    }
-    throw new Error("The reader has not answered. Does it run?");
+    const made = await act(base + path, body);
+    await answered(`${base}/requests/${made.id}`, 30, "The reader has not answered. Does it run?");
+    await snapshots(panel);
   } catch (error) {
     await dialog(failed, [text("p", error.message)]);
   }
@@ -249,20 +207,13 @@ function change(data) {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
-  const panel = button?.closest("[data-letters], [data-events], [data-snapshots]");
+  const panel = button?.closest("[data-live], [data-events], [data-snapshots]");
   if (!panel) return;
-  if ("refresh" in button.dataset) letters(panel);
-  else if (button.dataset.show) showLetter(panel, button.dataset.show);
-  else if (button.dataset.replay) replayLetter(panel, button.dataset.replay, button);
-  else if (button.dataset.purge) purgeLetter(panel, button.dataset.purge);
+  if (button.dataset.steer) steer(panel, button.dataset.steer, button.dataset.lane);
   else if ("follow" in button.dataset) follow(panel);
   else if ("start" in button.dataset) startSnapshot(panel);
   else if (button.dataset.ask) changeSnapshot(panel, button.dataset.ask, button.dataset.of);
 });
-for (const panel of document.querySelectorAll("[data-letters]")) {
-  letters(panel);
-  setInterval(() => document.hidden || panel.contains(document.activeElement) || letters(panel), 5000);
-}
 for (const panel of document.querySelectorAll("[data-snapshots]")) {
   snapshots(panel);
   setInterval(() => document.hidden || snapshots(panel), 2000);

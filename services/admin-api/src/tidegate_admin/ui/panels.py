@@ -3,11 +3,12 @@
 Invariant: every value passes `escape`; what the script fills in is empty here and says so without a script.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from tidegate_admin.dead_letters.entries import Entry
 from tidegate_admin.pipelines.schemas import LaneModel, PipelineModel
+from tidegate_admin.pipelines.service import Shown
 from tidegate_admin.ui.snapshots import snapshots_panel
 from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
 
@@ -37,11 +38,18 @@ def slot_panel(pipeline: PipelineModel) -> str:
 <dl class="rows">{"".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)}</dl>"""
 
 
-def lanes_panel(lanes: Iterable[LaneModel]) -> str:
+def lanes_panel(lanes: Sequence[LaneModel]) -> str:
     rows = "".join(map(_lane, lanes))
-    return f"""<h2>Lanes</h2><div class="scroll" tabindex="0" role="region" aria-label="Lanes, scrollable"><table>
+    stand = sum(lane.state == Shown.PAUSED for lane in lanes)
+    steer = [
+        *(('<button type="button" data-steer="resume">Resume all</button>',) if stand else ()),
+        *(('<button type="button" data-steer="pause">Pause all</button>',) if stand < len(lanes) else ()),
+    ]
+    return f"""<div class="bar-line"><h2>Lanes</h2>{"".join(steer)}</div>
+<div class="scroll" tabindex="0" role="region" aria-label="Lanes, scrollable"><table class="lane-list">
 <thead><tr><th scope="col">Lane</th><th scope="col">State</th><th scope="col">Acked</th><th scope="col">Behind</th>
-<th scope="col">p99</th><th scope="col" class="number">Events</th></tr></thead><tbody>{rows}</tbody></table></div>"""
+<th scope="col">p99</th><th scope="col" class="number">Events</th><th><span class="sr">Actions</span></th></tr></thead>
+<tbody>{rows}</tbody></table></div>"""
 
 
 def fixed_panels(name: str) -> str:
@@ -60,13 +68,27 @@ def fixed_panels(name: str) -> str:
 <ol class="feed" data-feed></ol></section>"""
 
 
-def letters_list(total: int, entries: Iterable[Entry], *, is_complete: bool) -> str:
+def letters_list(
+    total: int, entries: Iterable[Entry], groups: Iterable[tuple[str, str, str, int]] = (), *, is_complete: bool
+) -> str:
+    """`groups`: lane, code, table and how many; what may be done to all of one cause at once."""
     rows = "".join(map(_letter, entries))
+    kinds = "".join(_group(*group) for group in groups)
     building = "" if is_complete else '<p class="quiet">The index is still being built.</p>'
     if not rows:
         return f'{building}<p class="none">None. Everything that was read could be delivered.</p>'
-    return f"""{building}<p class="quiet">{format_count(total)} open, the newest first</p>
+    together = f'<ul class="groups" aria-label="All of one cause">{kinds}</ul>' if kinds else ""
+    return f"""{building}{together}<p class="quiet">{format_count(total)} open, the newest first</p>
 <ul class="letters">{rows}</ul>"""
+
+
+def _group(lane: str, code: str, table: str, letters: int) -> str:
+    shown = f'<span class="sr"> {escape(code)} of {escape(lane)} in {escape(table)}</span>'
+    return f"""<li data-lane="{escape(lane)}" data-code="{escape(code)}" data-of-table="{escape(table)}"
+ data-count="{letters}"><div><b>{format_count(letters)} × {escape(code)}</b> <span class="tag">{escape(lane)}</span>
+<p class="quiet">{escape(table)}</p></div><div class="buttons">
+<button type="button" data-replay-all>Replay all{shown}</button>
+<button type="button" class="danger" data-purge-all>Give up all{shown}</button></div></li>"""
 
 
 def _letter(entry: Entry) -> str:
@@ -86,13 +108,16 @@ def _bar(share: float, level: str) -> str:
 
 
 def _lane(lane: LaneModel) -> str:
-    mark = "" if lane.state == "running" else ' class="bad"'
+    mark = "" if lane.state == Shown.RUNNING else ' class="bad"'
     behind = "–" if lane.lag is None else format_seconds(lane.lag.seconds)
     frames = f" · {format_count(lane.lag_frames)} frames" if lane.lag_frames else ""
-    kind = escape(lane.type) + ("" if lane.required else ", best effort")
-    return f"""<tr{mark}><th scope="row">{escape(lane.sink)}<span class="quiet">{kind}</span></th>
-<td>{escape(lane.state)}</td><td class="mono">{escape(lane.acked_lsn or "–")}</td><td>{behind}{frames}</td>
-<td>{format_latency(lane.latency_p99_seconds)}</td><td class="number">{format_count(lane.events)}</td></tr>"""
+    name, kind = escape(lane.sink), escape(lane.type) + ("" if lane.required else ", best effort")
+    what, word = ("resume", "Resume") if lane.state in (Shown.PAUSED, Shown.FAILED) else ("pause", "Pause")
+    return f"""<tr{mark}><th scope="row">{name}<span class="quiet">{kind}</span></th>
+<td data-label="State">{escape(lane.state)}</td><td class="mono" data-label="Acked">{escape(lane.acked_lsn or "–")}</td>
+<td data-label="Behind">{behind}{frames}</td><td data-label="p99">{format_latency(lane.latency_p99_seconds)}</td>
+<td class="number" data-label="Events">{format_count(lane.events)}</td><td class="act"><button type="button"
+ data-steer="{what}" data-lane="{name}">{word}<span class="sr"> {name}</span></button></td></tr>"""
 
 
 def _forecast(seconds: float | None, safe: int | None) -> str:

@@ -8,6 +8,7 @@ from html import escape
 
 from tidegate.observability.health import State
 from tidegate_admin.pipelines.schemas import LagModel, LaneModel, PipelineModel
+from tidegate_admin.pipelines.service import Shown
 from tidegate_admin.ui.panels import fixed_panels, lanes_panel, slot_panel
 from tidegate_admin.ui.units import format_bytes, format_count, format_latency, format_seconds
 
@@ -38,8 +39,10 @@ _PAGE = """<!doctype html>
 </html>
 """
 _SCRIPT = """<script src="/ui/page.js" defer></script>
+<script src="/ui/letters.js" defer></script>
 <noscript><meta http-equiv="refresh" content="5"></noscript>"""
 
+_LANES_DRAWN = 6
 _GATE = """<svg class="sluice" viewBox="0 0 72 56" aria-hidden="true">
 <path class="water" d="M0 42q9-5 18 0t18 0 18 0 18 0v14H0z"/>
 <path class="post" d="M18 4v52M54 4v52M12 6h48"/>
@@ -86,7 +89,7 @@ def _live(name: str, pipeline: PipelineModel | None) -> str:
 
 def _gate(pipeline: PipelineModel) -> str:
     reader, slot, lag = pipeline.reader, pipeline.slot, pipeline.lag
-    lanes = "".join(_lane(lane) for lane in pipeline.lanes)
+    lanes = draw_lanes(pipeline.lanes)
     confirmed = (slot.confirmed_flush_lsn if slot else None) or reader.confirmed_lsn
     offset = "–" if reader.raw_offset is None else format_count(reader.raw_offset)
     held = pipeline.gate.holder
@@ -118,6 +121,18 @@ def _flow(stage: str, lag: LagModel | None, word: str | None = None) -> str:
     age = f'<span class="age">{format_seconds(lag.seconds)}</span>' if lag is not None and lag.seconds else ""
     spoken = f'<span class="sr">{stage} lag: </span>'
     return f'<li class="flow{behind}">{spoken}<span class="lag">{escape(word)}</span>{age}</li>'
+
+
+def draw_lanes(lanes: Sequence[LaneModel]) -> str:
+    """Those that are in trouble or furthest behind, and how many more there are: the panel below has them all."""
+    if len(lanes) <= _LANES_DRAWN:
+        return "".join(map(_lane, lanes))
+    worst = sorted(lanes, key=lambda lane: (lane.state == Shown.RUNNING, -(lane.lag.seconds if lane.lag else 0)))
+    left = worst[_LANES_DRAWN:]
+    still = sum(lane.state != Shown.RUNNING for lane in left)
+    word = f"{still} of them not running" if still else "all running"
+    drawn = "".join(map(_lane, worst[:_LANES_DRAWN]))
+    return f'{drawn}<li class="lane"><p class="quiet">and {len(left)} more, {word}</p></li>'
 
 
 def _lane(lane: LaneModel) -> str:

@@ -48,7 +48,7 @@ def _snapshot(found: SnapshotStatus) -> str:
 <svg class="bar {level}" viewBox="0 0 100 4" preserveAspectRatio="none" role="progressbar" aria-valuemin="0"
  aria-valuemax="100" aria-valuenow="{percent:.0f}" aria-label="{percent:.0f} % read"><rect class="all" width="100"
  height="4" rx="2"/><rect class="part" width="{percent:.1f}" height="4" rx="2"/></svg>
-<p>{escape(figures)}</p>
+<p>{escape(figures)}{_pace(found)}</p>
 <p class="quiet">{identity[:8]} · by {escape(found.by)}{f" · {escape(trouble)}" if trouble else ""}</p></div>
 <div class="buttons">{buttons}</div></li>"""
 
