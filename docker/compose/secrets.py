@@ -20,11 +20,11 @@ OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), TIDEGATE)
 
 # What each service does in Redis, and no more: docs/operations/security.md.
 REDIS_USERS = {
-    "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage &tidegate:* "
-    "+@connection +@read +@write +@pubsub -@dangerous +info",
+    "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage %RW~tidegate:*:snapshots "
+    "%RW~tidegate:*:snapshot:* &tidegate:* +@connection +@read +@write +@transaction +@pubsub -@dangerous +info",
     "processor": "%R~tidegate:* %RW~tidegate:*:ack %RW~tidegate:*:lane:* &tidegate:* "
-    "+@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",
-    "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@pubsub +eval +evalsha -@dangerous",
+    "+@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",
+    "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",
 }
 # `redis-cli --user probe` may ask whether the server is there, and nothing else.
 PROBE = "user default reset off\nuser probe reset on nopass +ping\n"

@@ -1,4 +1,5 @@
-"""The chart in a cluster: two pipelines install as `restricted`, carry changes, survive, go away cleanly.
+"""The chart in a cluster: two pipelines install as `restricted`, carry changes, survive, go away cleanly; and so does
+one whose lanes run in executors.
 
 `CHART_CLUSTER=1 KUBECONFIG=… make test-helm`, with Tidegate's images and those of cluster/servers.yaml known to the
 nodes, and the monitoring CRDs installed. It makes the namespaces `servers` and `tidegate`, and deletes them.
@@ -19,6 +20,8 @@ from tidegate_admin.security.tokens import create
 
 HERE = Path(__file__).parent / "cluster"
 VALUES = CHART / "ci" / "two-values.yaml"
+EXECUTORS = CHART / "ci" / "executors-values.yaml"
+WAREHOUSE = "postgresql://warehouse@postgres:5432/warehouse"
 PIPELINES = ("shop", "shop-copy")
 SLOTS = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots"
 
@@ -42,19 +45,19 @@ def helm(*arguments: str | Path, check: bool = True) -> str:
     return run("helm", "-n", "tidegate", *arguments, check=check)
 
 
-def psql(statement: str) -> str:
-    arguments = ("exec", "deploy/postgres", "--", "psql", "-XAtqU", "postgres", "-d", "shop", "-c", statement)
-    return kubectl(*arguments, namespace="servers").strip()
+def psql(statement: str, database: str = "shop") -> str:
+    arguments = ("exec", "deploy/postgres", "--", "psql", "-XAtqU", "postgres", "-d", database, "-c", statement)
+    return kubectl(*arguments, namespace="servers", check=False).strip()
 
 
-def changes_go_through() -> None:
-    said = helm("test", "demo", "--logs", "--timeout", "4m")
-    for pipeline in PIPELINES:
+def changes_go_through(release: str = "demo", pipelines: tuple[str, ...] = PIPELINES) -> None:
+    said = helm("test", release, "--logs", "--timeout", "4m")
+    for pipeline in pipelines:
         assert f"pipeline {pipeline}: a change is through" in said
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def namespaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for namespace in ("tidegate", "servers"):
         run("kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--wait")
         run("kubectl", "create", "namespace", namespace)
@@ -64,10 +67,14 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     kubectl("apply", "-f", HERE / "names.yaml")
     secrets(tmp_path_factory.mktemp("tokens") / "tokens.json")
     kubectl("wait", "--for=condition=Available", "deploy", "--all", "--timeout=180s", namespace="servers")
-    helm("install", "demo", CHART, "-f", VALUES, "--wait", "--timeout", "6m")
     yield
     for namespace in ("tidegate", "servers"):
         run("kubectl", "delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def release(namespaces: None) -> None:
+    helm("install", "demo", CHART, "-f", VALUES, "--wait", "--timeout", "6m")
 
 
 def secrets(tokens: Path) -> None:
@@ -128,3 +135,56 @@ def test_an_uninstall_asks_about_the_slots_and_then_drops_them(release: None) ->
     kubectl("create", "configmap", "demo-tidegate-slots", "--from-literal=answer=drop")
     helm("uninstall", "demo", "--wait", "--timeout", "6m")
     wait(lambda: psql(SLOTS) == "", 60.0, "the slots are gone", every_seconds=1.0)
+
+
+@pytest.fixture(scope="module")
+def spread(namespaces: None) -> None:
+    target = f"pipelines[0].config.sinks[1].options.dsn={WAREHOUSE}"
+    settings = ("--set", target, "--set", "processor.executors.count=2", "--set", "uninstall.slots=drop")
+    helm("install", "spread", CHART, "-f", EXECUTORS, *settings, "--wait", "--timeout", "6m")
+
+
+def executors() -> set[str]:
+    path = "{range .items[?(@.status.phase=='Running')]}{.metadata.name} {end}"
+    return set(kubectl("get", "pods", "-l", "spark-role=executor", "-o", f"jsonpath={path}").split())
+
+
+def arrives_in_the_warehouse(name: str) -> None:
+    psql(f"INSERT INTO customers (name) VALUES ('{name}')")
+    look = f"SELECT count(*) FROM public.customers WHERE name = '{name}'"
+    wait(lambda: psql(look, "warehouse") == "1", 240.0, f"{name} is in the warehouse", every_seconds=1.0)
+
+
+def test_lanes_run_in_executors_that_the_driver_asks_for(spread: None) -> None:
+    assert len(executors()) == 2
+    changes_go_through("spread", ("spread",))
+    arrives_in_the_warehouse("first")
+    holder = "{.items[0].metadata.ownerReferences[0].name}"
+    owner = kubectl("get", "pods", "-l", "spark-role=executor", "-o", f"jsonpath={holder}")
+    assert owner.startswith("spread-tidegate-spread-processor-")
+
+
+def test_an_executor_has_no_token_and_the_driver_may_ask_for_pods_only(spread: None) -> None:
+    path = "{.items[*].spec.automountServiceAccountToken}"
+    assert set(kubectl("get", "pods", "-l", "spark-role=executor", "-o", f"jsonpath={path}").split()) == {"false"}
+    who = "--as=system:serviceaccount:tidegate:spread-tidegate-driver"
+    assert kubectl("auth", "can-i", "create", "pods", who).strip() == "yes"
+    for what in ("secrets", "configmaps", "services"):
+        assert kubectl("auth", "can-i", "list", what, who, check=False).strip() == "no"
+
+
+def test_an_executor_that_dies_is_replaced_and_its_lanes_go_on(spread: None) -> None:
+    before = executors()
+    kubectl("delete", "pod", *before, "--grace-period=0", "--force")
+    wait(lambda: len(executors() - before) == 2, 240.0, "new executors run", every_seconds=1.0)
+    arrives_in_the_warehouse("after the executors")
+
+
+def test_executors_go_with_their_driver(spread: None) -> None:
+    before = executors()
+    selector = "app.kubernetes.io/component=processor,app.kubernetes.io/instance=spread"
+    kubectl("delete", "pod", "-l", selector, "--grace-period=0", "--force")
+    wait(lambda: not executors() & before, 120.0, "the old executors are gone", every_seconds=1.0)
+    arrives_in_the_warehouse("after the driver")
+    helm("uninstall", "spread", "--wait", "--timeout", "6m")
+    wait(lambda: executors() == set() and psql(SLOTS) == "", 120.0, "nothing is left", every_seconds=1.0)

@@ -6,8 +6,11 @@ crash is a signal from outside: `docker kill` counts as an operator's wish, and 
 
 import json
 import os
+import re
 import signal
 import subprocess
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
@@ -15,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from confluent_kafka import Consumer
 from kit.wait import wait
 
@@ -27,6 +31,8 @@ HEALTHY = {"kafka", "redis", "postgres", "reader", "processor", "admin", "promet
 KILLED = ("reader", "processor", "admin", "redis", "kafka", "postgres", "shop", "tail", "prometheus")
 UP_SECONDS = 240.0
 ARRIVE_SECONDS = 120.0
+FIRST_EVENT_SECONDS = 120.0
+"""What `docker compose up` promises, once the images are there."""
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -63,8 +69,11 @@ def is_healthy(service: str) -> bool:
 @pytest.fixture(scope="module")
 def stack() -> Iterator[None]:
     compose("--profile", "*", "down", "-v", "--remove-orphans")
+    begun = time.monotonic()
     compose("up", "-d", "--no-build", *services())
     try:
+        wait(lambda: "after its commit" in compose("logs", "tail"), FIRST_EVENT_SECONDS, "an event is shown")
+        print(f"first event shown after {time.monotonic() - begun:.0f} s")
         wait(lambda: all(is_healthy(service) for service in HEALTHY), UP_SECONDS, "the stack is healthy")
         yield
     finally:
@@ -81,9 +90,13 @@ def topic(stack: None) -> Iterator[Consumer]:
     consumer.close()
 
 
+def psql(statement: str, database: str = "shop") -> str:
+    command = ("psql", "-XAtqU", "postgres", "-d", database, "-c", statement)
+    return compose("exec", "-T", "postgres", *command, check=False).strip()
+
+
 def insert(name: str) -> None:
-    sql = f"INSERT INTO customers (name) VALUES ('{name}')"
-    compose("exec", "-T", "postgres", "psql", "-qU", "postgres", "-d", "shop", "-c", sql)
+    psql(f"INSERT INTO customers (name) VALUES ('{name}')")
 
 
 def arrives(consumer: Consumer, name: str) -> bool:
@@ -142,13 +155,91 @@ def test_a_wrong_configuration_is_not_started_again_and_again(stack: None, tmp_p
     wait(lambda: is_healthy("reader"), UP_SECONDS, "the reader runs again")
 
 
+SINKS = [
+    {"name": "events", "type": "kafka_topics", "options": {"partitions": 2}},
+    {"name": "lines", "type": "stdout"},
+    {"name": "archive", "type": "file", "options": {"path": "/tmp/archive"}},
+    {
+        "name": "copy",
+        "type": "pg_table",
+        "options": {
+            "dsn": "postgresql://copier@postgres:5432/copies",
+            "password": "${file:/run/tidegate/copy.password}",
+            "schema": "copied",
+        },
+    },
+]
+GIVE = "cd /secrets/processor; printf copied > copy.password; chmod 400 copy.password; chown 10001 copy.password"
+ADMIN = "TIDEGATE_TOKEN=$(cat /run/tidegate/operator.token) tidegate"
+SUM = "SELECT count(*), coalesce(sum(id), 0) FROM {}.customers"
+
+
+@pytest.fixture
+def all_sinks(stack: None, tmp_path: Path) -> Iterator[None]:
+    """The shop's pipeline with a lane for every kind of sink, one of them into another database."""
+    pipeline = yaml.safe_load((ROOT / "docker/compose/pipeline.yaml").read_text()) | {"sinks": SINKS}
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump(pipeline))
+    psql("CREATE ROLE copier LOGIN PASSWORD 'copied'")
+    psql("CREATE DATABASE copies OWNER copier")
+    compose("run", "--rm", "-T", "--entrypoint", "sh", "secrets", "-c", GIVE)
+    again = ("up", "-d", "--no-build", "--no-deps", "reader", "processor", "admin")
+    compose(*again, TIDEGATE_PIPELINE=str(tmp_path / "all.yaml"))
+    yield
+    compose(*again)
+
+
+def test_every_sink_delivers_and_a_snapshot_brings_the_rows_that_were_there(all_sinks: None) -> None:
+    """What each of them imports is in the image, and each writes where a read-only container lets it."""
+    wait(lambda: all(is_healthy(service) for service in HEALTHY), UP_SECONDS, "all lanes are up")
+    compose("exec", "-T", "admin", "sh", "-c", f"{ADMIN} snapshot start public.customers --follow")
+    wait(lambda: psql(SUM.format("copied"), "copies") == psql(SUM.format("public")), ARRIVE_SECONDS, "rows are equal")
+    told = compose("exec", "-T", "processor", "sh", "-c", "cat /tmp/archive/*")
+    assert '"operation":"SNAPSHOT"' in told.replace(": ", ":")
+    assert '"channel":"public.customers"' in compose("logs", "--no-log-prefix", "processor").replace(": ", ":")
+
+
+def test_a_second_run_draws_no_secret_anew(stack: None) -> None:
+    look = ("exec", "-T", "admin", "sh", "-c", "cat /run/tidegate/*")
+    before = compose(*look)
+    compose("run", "--rm", "-T", "secrets")
+    assert before == compose(*look)
+
+
+def test_the_lake_has_a_server(stack: None) -> None:
+    image = re.findall(r"^IMAGE_S3=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)[0]
+    if subprocess.run(["docker", "image", "inspect", image], capture_output=True).returncode != 0:
+        pytest.skip(f"{image} is not here: docker pull, or tests/ship/stand_ins/build.sh s3")
+    compose("up", "-d", "--no-build", "s3", COMPOSE_PROFILES=f"{PROFILES},lake")
+    wait(lambda: state("s3")["Health"]["Status"] == "healthy", 60.0, "the S3 server is healthy")  # type: ignore[index]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen("http://127.0.0.1:17070/", timeout=10)
+    assert refused.value.code == 403
+
+
 def test_services_see_only_their_own_secrets(stack: None) -> None:
     seen = {
         service: set(compose("exec", "-T", service, "ls", "/run/tidegate").split())
         for service in ("reader", "processor")
     }
     assert {"postgres.password", "redis.password"} == seen["reader"]
-    assert {"redis.password"} == seen["processor"]
+    assert {"redis.password"} == seen["processor"] - {"copy.password"}
+
+
+@pytest.mark.parametrize(
+    ("user", "command"),
+    [
+        ("reader", "HSET tidegate:shop:1:ack events x"),
+        ("reader", "SET tidegate:shop:events:lane:control x"),
+        ("processor", "SET tidegate:shop:reader x"),
+        ("processor", "FLUSHALL"),
+        ("admin", "CONFIG SET maxmemory-policy allkeys-lru"),
+        ("admin", "SET elsewhere x"),
+    ],
+)
+def test_a_service_may_do_nothing_in_redis_that_is_not_its_own(stack: None, user: str, command: str) -> None:
+    password = compose("exec", "-T", user, "cat", "/run/tidegate/redis.password")
+    login = ("redis-cli", "--no-auth-warning", "--user", user, "--pass", password)
+    assert "NOPERM" in compose("exec", "-T", "redis", *login, *command.split())
 
 
 def test_services_cannot_write_where_they_run(stack: None) -> None:

@@ -1,14 +1,18 @@
 """What stands between a service and Docker: supervisor, probe, and what compose.yaml and the Dockerfiles promise."""
 
 import re
+import runpy
 import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import yaml
 
@@ -126,3 +130,24 @@ def test_an_image_runs_as_nobody_in_particular_and_says_what_it_is(path: Any) ->
     assert re.search(r"^ENTRYPOINT \[", text, re.MULTILINE), "exec form: signals reach the service"
     assert "org.opencontainers.image.revision" in text
     assert "# syntax=" not in text, "it would have to be pulled"
+
+
+def test_an_executor_is_started_by_what_spark_says() -> None:
+    program = runpy.run_path(str(ROOT / "docker" / "executor.py"))
+    told = {name: name.lower() for name in program["TOLD"].values()}
+    options = {"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-Dd=e", "SPARK_EXECUTOR_MEMORY": "512m"}
+    command = program["command"](told | options, "/java", Path("/jars"))
+    assert command[:6] == ["/java", "-Da=b c", "-Dd=e", "-Xms512m", "-Xmx512m", "-cp"]
+    assert command[6:8] == ["/jars/*", program["BACKEND"]]
+    assert dict(zip(command[8::2], command[9::2], strict=True)) == {
+        option: name.lower() for option, name in program["TOLD"].items()
+    }
+
+
+def test_spark_tells_an_executor_what_is_asked_for() -> None:
+    """By the names in Spark's own classes: a new version may call them otherwise."""
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        constants = archive.read("org/apache/spark/deploy/k8s/Constants$.class")
+    names = runpy.run_path(str(ROOT / "docker" / "executor.py"))["TOLD"].values()
+    assert {name for name in names if name.encode() not in constants} == set()

@@ -23,6 +23,8 @@ PORTS: Schema = {"type": "array", "items": PORT}
 SECONDS: Schema = {"type": "integer", "minimum": 1, "maximum": 3600}
 QUANTITY: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$"}
 
+JVM_SIZE: Schema = {"type": "string", "pattern": "^[0-9]+[mg]$"}
+
 
 def render(root: Path) -> str:
     config = json.loads(pipeline_schema.render(root))
@@ -56,7 +58,7 @@ def _values(config: Schema) -> Schema:
         "commonLabels": NAMES,
         "pipelines": {"type": "array", "items": _pipeline(config)},
         "reader": _object(_settings()),
-        "processor": _object(_settings() | {"scratchSize": QUANTITY}),
+        "processor": _object(_settings() | _PROCESSOR),
         "admin": _object(_settings() | _ADMIN),
         "serviceAccount": _object({"create": FLAG, "name": TEXT, "annotations": NAMES}),
         "podDisruptionBudget": _object({"enabled": FLAG, "maxUnavailable": {"type": ["integer", "string"]}}),
@@ -68,7 +70,7 @@ def _values(config: Schema) -> Schema:
 
 
 def _pipeline(config: Schema) -> Schema:
-    keys = _object({"source": TEXT, "redis": TEXT, "kafka": TEXT})
+    keys = _object({"source": TEXT, "redis": TEXT, "kafka": TEXT, "sinks": NAMES})
     entry = _object(
         {
             "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$"},
@@ -77,7 +79,7 @@ def _pipeline(config: Schema) -> Schema:
             "secretKeys": keys,
             "config": config,
             "reader": _object(_settings()),
-            "processor": _object(_settings() | {"scratchSize": QUANTITY}),
+            "processor": _object(_settings() | _PROCESSOR),
         }
     )
     return entry | {"required": ["name", "config"], "dependencies": {"secretKeys": ["existingSecret"]}}
@@ -113,7 +115,18 @@ _ADMIN = {
     ),
     "ingress": _object({"enabled": FLAG, "className": TEXT, "annotations": NAMES, "host": TEXT, "tlsSecret": TEXT}),
 }
-_PORTS = _object({"dns": PORT, "source": PORTS, "kafka": PORTS, "redis": PORTS, "sinks": PORTS})
+_PORTS = _object({"dns": PORT, "source": PORTS, "kafka": PORTS, "redis": PORTS, "sinks": PORTS, "kubernetes": PORTS})
+_PROCESSOR = {
+    "scratchSize": QUANTITY,
+    "executors": _object(
+        {
+            "count": {"type": "integer", "minimum": 1, "maximum": 64},
+            "cpu": {"type": "string", "pattern": r"^[0-9]+m?$"},
+            "heap": JVM_SIZE,
+            "overhead": JVM_SIZE,
+        }
+    ),
+}
 _METRICS = {
     "monitors": _object({"enabled": FLAG, "interval": TEXT, "labels": NAMES}),
     "adminToken": _object({"existingSecret": TEXT, "key": TEXT}),

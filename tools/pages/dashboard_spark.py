@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from panels.dashboards import PROCESSES
 from panels.model import to_json
+from panels.spark import SPARK
 
 PATH = "helm/tidegate/dashboards/spark.json"
 
 
 def render(_root: Path) -> str:
-    return to_json(PROCESSES)
+    return to_json(SPARK)

@@ -169,26 +169,12 @@ SOURCE = Dashboard(
             Panel("Tables published", "Fewer than before: somebody changed the publication.",
                   (query(f"max by (pipeline) (tidegate_reader_published_tables{{{P}}})", "{{pipeline}}"),),
                   Unit.COUNT),
+            Panel("Raw topic misconfigured", "Settings of it that the next start of a reader will refuse.",
+                  (query(f"max by (pipeline) (tidegate_admin_raw_topic_wrong_settings{{{P}}})", "{{pipeline}}"),),
+                  Unit.COUNT, Kind.STAT, height=8, warn=1, alarm=1, runbook="raw-topic-unfit"),
             Panel("Last look of the admin service", "The figures above are from then.",
                   (query(f"1000 * max by (pipeline) (tidegate_admin_last_look_seconds{{{P}}})", "{{pipeline}}"),),
                   Unit.TIME, Kind.STAT, height=8, runbook="admin-blind"),
-        )),
-        Row("Are tables being read?", (
-            Panel("Snapshots being read", "Rows that were there before, into the raw topic.",
-                  (query(f"max by (pipeline) (tidegate_reader_snapshots_running_number{{{P}}})", "{{pipeline}}"),),
-                  Unit.COUNT, Kind.STAT, 8, 8),
-            Panel("Read so far", "Of the pages of the running snapshot.",
-                  (query(f"max by (pipeline) (tidegate_reader_snapshot_done_ratio{{{P}}})", "{{pipeline}}"),),
-                  Unit.SHARE, width=8),
-            Panel("Oldest reading transaction", "What it sees can't be vacuumed.",
-                  (query(f"max by (pipeline) (tidegate_reader_snapshot_transaction_seconds{{{P}}})", "{{pipeline}}"),),
-                  Unit.SECONDS, width=8, warn=600, alarm=3600),
-            Panel("Rows of snapshots", "Durable in the raw topic, a second.",
-                  (query(f"sum by (pipeline) (rate(tidegate_reader_snapshot_rows_total{{{P}}}[$__rate_interval]))",
-                         "{{pipeline}}"),), Unit.A_SECOND),
-            Panel("Bytes of snapshots", "Of these rows, a second.",
-                  (query(f"sum by (pipeline) (rate(tidegate_reader_snapshot_bytes_total{{{P}}}[$__rate_interval]))",
-                         "{{pipeline}}"),), Unit.BYTES_A_SECOND),
         )),
     ),
 )  # fmt: skip
@@ -219,33 +205,4 @@ DEAD_LETTERS = Dashboard(
         )),
     ),
     variables=("pipeline", "sink"),
-)  # fmt: skip
-
-PROCESSES = Dashboard(
-    "spark", "Processes and Spark", "What the services use: the reader, Spark's driver with its lanes, the admin service.",
-    (
-        Row("Use", (
-            Panel("CPU", "Cores. Of the processor only the driver's Python: Spark's JVM and workers are its children.",
-                  (query('sum by (job, instance) (rate(process_cpu_seconds_total{job=~"tidegate-.+"}[$__rate_interval]))',
-                         "{{job}} {{instance}}"),), Unit.CORES),
-            Panel("Memory", "Resident. Of the processor only the driver's Python; the container's own figure has all.",
-                  (query('sum by (job, instance) (process_resident_memory_bytes{job=~"tidegate-.+"})',
-                         "{{job}} {{instance}}"),), Unit.BYTES),
-            Panel("Open files", "And sockets.",
-                  (query('sum by (job, instance) (process_open_fds{job=~"tidegate-.+"})', "{{job}} {{instance}}"),),
-                  Unit.COUNT),
-            Panel("Running since", "A young process has started again.",
-                  (query('1000 * max by (job, instance) (process_start_time_seconds{job=~"tidegate-.+"})',
-                         "{{job}} {{instance}}"),), Unit.TIME, Kind.STAT, height=8, runbook="reader-flapping"),
-        )),
-        Row("Spark's lanes", (
-            Panel("Lanes alive", "Of those that the processor runs.",
-                  (query(f"sum by (pipeline) (tidegate_processor_lane_up{{{P}}}) / on (pipeline) "
-                         f"count by (pipeline) (tidegate_processor_lane_up{{{P}}})", "{{pipeline}}"),),
-                  Unit.SHARE, warn=1, alarm=0.5, low_is_bad=True, runbook="lane-stalled"),
-            Panel("Lanes started again", "Since the process began.",
-                  (query(f"sum by (pipeline, sink) (tidegate_processor_lane_restarts{{{P}}})", "{{pipeline}} {{sink}}"),),
-                  Unit.COUNT, runbook="lane-stalled"),
-        )),
-    ),
 )  # fmt: skip

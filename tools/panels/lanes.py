@@ -51,6 +51,14 @@ LANES = Dashboard(
                   (query(f"sum by (pipeline, sink) (rate(tidegate_processor_lane_delivered_bytes{{{S}}}"
                          "[$__rate_interval]))", "{{pipeline}} {{sink}}"),), Unit.BYTES_A_SECOND, width=8),
             EVENTS, LETTERS,
+            Panel("Where a lane's time goes", "Seconds a second; what is left it waits for frames.",
+                  (query(f"max by (pipeline, sink) (deriv(tidegate_processor_lane_write_seconds{{{S}}}[5m]))",
+                         "{{pipeline}} {{sink}} makes events"),
+                   query(f"max by (pipeline, sink) (deriv(tidegate_processor_lane_commit_seconds{{{S}}}[5m]))",
+                         "{{pipeline}} {{sink}} commits")), Unit.SECONDS),
+            Panel("Frames taken", "A second; a restart of the lane begins at zero.",
+                  (query(f"sum by (pipeline, sink) (rate(tidegate_processor_lane_frames{{{S}}}"
+                         "[$__rate_interval]))", "{{pipeline}} {{sink}}"),), Unit.A_SECOND),
         )),
     ),
     variables=("pipeline", "sink"),

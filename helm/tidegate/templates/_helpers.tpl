@@ -54,6 +54,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if $keys.source -}}{{- $_ := set $config.source "password" (printf "${file:%s/source}" $folder) -}}{{- end -}}
 {{- if $keys.redis -}}{{- $_ := set $config.redis "password" (printf "${file:%s/redis}" $folder) -}}{{- end -}}
 {{- if $keys.kafka -}}{{- $_ := set (get $config.kafka "security") "password" (printf "${file:%s/kafka}" $folder) -}}{{- end -}}
+{{- range $sink := $config.sinks -}}
+{{- if hasKey (default dict $keys.sinks) $sink.name -}}
+{{- $options := default dict $sink.options -}}
+{{- $_ := set $options "password" (printf "${file:%s/sink-%s}" $folder $sink.name) -}}
+{{- $_ := set $sink "options" $options -}}
+{{- end -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 
@@ -61,12 +68,41 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "tidegate.secretItems" -}}
 {{- $pipeline := .pipeline -}}
 {{- $keys := default dict $pipeline.secretKeys -}}
-{{- range .sections -}}
-{{- $key := get $keys . -}}
-{{- if $key }}
-- {key: {{ $key | quote }}, path: {{ . }}, mode: 0440}
+{{- range $section := .sections -}}
+{{- $key := get $keys $section -}}
+{{- if and $key (eq $section "sinks") }}
+{{- range $sink, $name := $key }}
+- {key: {{ $name | quote }}, path: sink-{{ $sink }}, mode: 0440}
+{{- end }}
+{{- else if $key }}
+- {key: {{ $key | quote }}, path: {{ $section }}, mode: 0440}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* Whether a pipeline's lanes run in executors: "yes" or nothing. */ -}}
+{{- define "tidegate.hasExecutors" -}}
+{{- if hasPrefix "k8s://" (dig "processor" "master" "local" .config) -}}yes{{- end -}}
+{{- end -}}
+
+{{- /* Whether any does. */ -}}
+{{- define "tidegate.anyHasExecutors" -}}
+{{- range .Values.pipelines -}}{{- include "tidegate.hasExecutors" . -}}{{- end -}}
+{{- end -}}
+
+{{- /* Ports of the databases that sinks write to, as their addresses name them, with the other ports of sinks. */ -}}
+{{- define "tidegate.sinkPorts" -}}
+{{- $ports := .Values.networkPolicy.ports.sinks -}}
+{{- range $pipeline := .Values.pipelines -}}
+{{- range $sink := $pipeline.config.sinks -}}
+{{- $dsn := dig "options" "dsn" "" $sink -}}
+{{- if $dsn -}}
+{{- $named := regexFind ":[0-9]+(/|$)" $dsn | trimPrefix ":" | trimSuffix "/" -}}
+{{- $ports = append $ports (int (default "5432" $named)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
 {{- end -}}
 
 {{- define "tidegate.podSecurity" -}}

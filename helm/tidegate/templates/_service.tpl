@@ -4,6 +4,8 @@
 {{- $pipeline := .pipeline -}}
 {{- $settings := .settings -}}
 {{- $name := printf "%s-%s-%s" (include "tidegate.fullname" $root) $pipeline.name .component -}}
+{{- $drives := and (eq .component "processor") (include "tidegate.hasExecutors" $pipeline) -}}
+{{- $spark := dict "root" $root "pipeline" $pipeline "settings" $settings "sections" .sections -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -33,12 +35,21 @@ spec:
         {{- end }}
       annotations:
         checksum/config: {{ include "tidegate.config" $pipeline | sha256sum }}
+        {{- if $drives }}
+        checksum/spark: {{ print (include "tidegate.sparkDefaults" $spark) (include "tidegate.executorPod" $spark) | sha256sum }}
+        {{- end }}
         {{- with $settings.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
+      {{- if $drives }}
+      # The driver asks for executors, and for nothing else.
+      serviceAccountName: {{ include "tidegate.fullname" $root }}-driver
+      automountServiceAccountToken: true
+      {{- else }}
       serviceAccountName: {{ include "tidegate.serviceAccount" $root }}
       automountServiceAccountToken: false
+      {{- end }}
       enableServiceLinks: false
       terminationGracePeriodSeconds: {{ $settings.terminationGracePeriodSeconds }}
       securityContext:
@@ -49,12 +60,23 @@ spec:
           image: {{ include "tidegate.image" (dict "image" $settings.image "root" $root) }}
           imagePullPolicy: {{ $root.Values.imagePullPolicy }}
           args: [--config, /etc/tidegate/{{ $pipeline.name }}.yaml]
-          {{- with $settings.extraEnv }}
+          {{- if or $drives $settings.extraEnv }}
           env:
+            {{- if $drives }}
+            - {name: SPARK_CONF_DIR, value: /etc/spark}
+            - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+            - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+            {{- end }}
+            {{- with $settings.extraEnv }}
             {{- toYaml . | nindent 12 }}
+            {{- end }}
           {{- end }}
           ports:
             - {name: http, containerPort: {{ .port }}}
+            {{- if $drives }}
+            - {name: driver, containerPort: 7078}
+            - {name: blocks, containerPort: 7079}
+            {{- end }}
           {{- include "tidegate.probes" (dict "startup" .startup) | nindent 10 }}
           resources:
             {{- toYaml $settings.resources | nindent 12 }}
@@ -63,6 +85,9 @@ spec:
           volumeMounts:
             - {name: config, mountPath: /etc/tidegate, readOnly: true}
             - {name: scratch, mountPath: /tmp}
+            {{- if $drives }}
+            - {name: spark, mountPath: /etc/spark, readOnly: true}
+            {{- end }}
             {{- if $pipeline.existingSecret }}
             - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
             {{- end }}
@@ -74,6 +99,10 @@ spec:
           configMap: {name: {{ include "tidegate.fullname" $root }}-{{ $pipeline.name }}}
         - name: scratch
           emptyDir: {sizeLimit: {{ default "64Mi" $settings.scratchSize }}}
+        {{- if $drives }}
+        - name: spark
+          configMap: {name: {{ include "tidegate.fullname" $root }}-{{ $pipeline.name }}-spark}
+        {{- end }}
         {{- if $pipeline.existingSecret }}
         - name: secrets
           secret:

@@ -1,0 +1,87 @@
+{{- /* What Spark is told where a pipeline's lanes run in executors. `config.processor.spark` overrides every line. */ -}}
+{{- define "tidegate.sparkDefaults" -}}
+{{- $executors := .settings.executors -}}
+spark.kubernetes.namespace                           {{ .root.Release.Namespace }}
+spark.kubernetes.container.image                     {{ include "tidegate.image" (dict "image" .settings.image "root" .root) }}
+spark.kubernetes.container.image.pullPolicy          {{ .root.Values.imagePullPolicy }}
+# Executors are owned by the driver's pod: whatever becomes of it, Kubernetes deletes them.
+spark.kubernetes.driver.pod.name                     ${env:POD_NAME}
+spark.driver.host                                    ${env:POD_IP}
+spark.driver.bindAddress                             0.0.0.0
+spark.driver.port                                    7078
+spark.driver.blockManager.port                       7079
+spark.blockManager.port                              7079
+spark.kubernetes.executor.podTemplateFile            /etc/spark/executor.yaml
+spark.kubernetes.executor.podTemplateContainerName   executor
+# So that the role needs nothing but pods.
+spark.kubernetes.executor.disableConfigMap           true
+spark.kubernetes.driver.service.deleteOnTermination  false
+spark.kubernetes.driver.ownPersistentVolumeClaim     false
+spark.executor.instances                             {{ $executors.count }}
+# A slot a lane. All lanes of a raw topic prefer one executor: with no more slots than these they have to spread.
+spark.executor.cores                                 {{ div (add (len .pipeline.config.sinks) (sub $executors.count 1)) $executors.count }}
+spark.kubernetes.executor.request.cores              {{ $executors.cpu }}
+spark.executor.memory                                {{ $executors.heap }}
+spark.executor.memoryOverhead                        {{ $executors.overhead }}
+# Spark gives up where executors die again and again: within an hour, not since the start.
+spark.executor.failuresValidityInterval              1h
+{{- end -}}
+
+{{- /* The pod of an executor: the processor's image, its secrets and its security, and no right to ask the API server. */ -}}
+{{- define "tidegate.executorPod" -}}
+{{- $root := .root -}}
+{{- $pipeline := .pipeline -}}
+apiVersion: v1
+kind: Pod
+metadata:
+  labels:
+    {{- include "tidegate.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: executor
+    tidegate.io/pipeline: {{ $pipeline.name }}
+    {{- with .settings.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .settings.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "tidegate.serviceAccount" $root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 15
+  securityContext:
+    {{- include "tidegate.podSecurity" $root | nindent 4 }}
+  {{- include "tidegate.scheduling" (dict "settings" .settings "root" $root) | nindent 2 }}
+  containers:
+    - name: executor
+      command: [/usr/bin/tini, --, /app/start.sh, /app/bin/python, -I, /app/executor.py]
+      {{- with .settings.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- include "tidegate.containerSecurity" $root | nindent 8 }}
+      volumeMounts:
+        # By this name Spark knows it for its own scratch.
+        - {name: spark-local-dir-1, mountPath: /tmp}
+        {{- if $pipeline.existingSecret }}
+        - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
+        {{- end }}
+        {{- with .settings.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: spark-local-dir-1
+      emptyDir: {sizeLimit: {{ .settings.scratchSize }}}
+    {{- if $pipeline.existingSecret }}
+    - name: secrets
+      secret:
+        secretName: {{ $pipeline.existingSecret }}
+        items:
+          {{- include "tidegate.secretItems" (dict "pipeline" $pipeline "sections" .sections) | nindent 10 }}
+    {{- end }}
+    {{- with .settings.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end -}}

@@ -1,0 +1,101 @@
+"""The three images on a real engine: small, nobody in particular, complete: nothing is fetched or compiled at start.
+
+Not part of `make test`: `make test-compose` builds them first.
+"""
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+from ship.queries import ROOT
+
+VERSION = "0.1.0"
+OWN_MEGABYTES = {"reader": 45, "admin": 75, "processor": 950}
+"""What each adds to its base image, unpacked."""
+WARM = """
+import os, pathlib, sys
+cache = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
+before = {(path, path.stat().st_mtime_ns) for path in cache.rglob("*.nb*")}
+from tidegate.columns import warm
+warm()
+after = {(path, path.stat().st_mtime_ns) for path in cache.rglob("*.nb*")}
+print(len(before), len(after - before))
+"""
+JARS = """
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+for name in ("spark.driver.host", "spark.driver.bindAddress"):
+    builder = builder.config(name, "127.0.0.1")
+session = builder.getOrCreate()
+for name in ("sql.kafka010.KafkaSourceProvider", "scheduler.cluster.k8s.KubernetesExecutorBackend"):
+    print(session._jvm.java.lang.Class.forName("org.apache.spark." + name).getSimpleName())
+"""
+IMPORTS = {
+    "reader": "import psycopg, aiokafka, redis, tidegate_reader.main; psycopg.pq.version()",
+    "admin": "import psycopg, aiokafka, redis, fastapi, tidegate_admin.main; psycopg.pq.version()",
+    "processor": "import psycopg, confluent_kafka, redis, pyarrow, tidegate_processor.main, tidegate_processor.stage;"
+    " import tidegate_processor.sinks.pg_table.writer, tidegate_processor.sinks.file.writer; psycopg.pq.version()",
+}
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def image(service: str) -> dict[str, Any]:
+    done = subprocess.run(
+        ["docker", "image", "inspect", f"tidegate-{service}:{VERSION}"], capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)[0]
+    return found
+
+
+def run(service: str, *command: str) -> str:
+    """As compose and the chart run it, and with nobody to fetch anything from."""
+    hard = ("--network", "none", "--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--cap-drop", "ALL")
+    entry, *rest = command
+    arguments = ("docker", "run", "--rm", *hard, "--entrypoint", entry, f"tidegate-{service}:{VERSION}", *rest)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("service", OWN_MEGABYTES)
+def test_an_image_says_what_it_is_and_runs_as_nobody_in_particular(service: str) -> None:
+    config = image(service)["Config"]
+    assert config["User"] == "10001:10001"
+    assert config["Healthcheck"]["Test"][0] == "CMD"
+    assert config["Entrypoint"][0].startswith("/")
+    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
+    assert labels["title"] == f"tidegate-{service}"
+    assert labels["version"] == VERSION
+    assert re.fullmatch("[0-9a-f]{40}", labels["revision"])
+    assert labels["created"] != "unknown"
+
+
+@pytest.mark.parametrize(("service", "most"), OWN_MEGABYTES.items())
+def test_an_image_adds_little_to_its_base(service: str, most: int) -> None:
+    base = re.findall(r"^IMAGE_PYTHON=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)[0]
+    done = subprocess.run(
+        ["docker", "image", "inspect", "-f", "{{.Size}}", base], capture_output=True, text=True, check=True
+    )
+    own = (image(service)["Size"] - int(done.stdout)) / 1e6
+    print(f"tidegate-{service} adds {own:.0f} MB to {base}")
+    assert own <= most
+
+
+@pytest.mark.parametrize("service", IMPORTS)
+def test_what_a_service_imports_is_there(service: str) -> None:
+    run(service, "/app/bin/python", "-I", "-c", IMPORTS[service])
+
+
+def test_kernels_are_not_compiled_at_start() -> None:
+    there, new = run("processor", "/app/start.sh", "/app/bin/python", "-c", WARM).split()
+    assert int(there) > 0
+    assert int(new) == 0
+
+
+def test_jars_are_not_fetched_at_start() -> None:
+    told = run("processor", "/app/start.sh", "/app/bin/python", "-c", JARS)
+    assert told.split() == ["KafkaSourceProvider", "KubernetesExecutorBackend"]

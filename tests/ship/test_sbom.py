@@ -1,0 +1,52 @@
+"""The bill of materials of each image, made as `make sbom` makes it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ship.queries import ROOT
+
+
+@pytest.fixture(scope="module")
+def bills(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    folder = tmp_path_factory.mktemp("bills")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "sbom.py", "--into", folder], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return {path.name.removesuffix(".cdx.json"): _names(path) for path in folder.glob("*.cdx.json")}
+
+
+def _names(path: Path) -> set[str]:
+    document = json.loads(path.read_text())
+    assert document["bomFormat"] == "CycloneDX"
+    assert all(component["version"] for component in document["components"] if "tidegate" not in component["name"])
+    return {component["name"] for component in document["components"]}
+
+
+def test_there_is_one_for_each_image(bills: dict[str, set[str]]) -> None:
+    titles = {re.search(r'image.title="([^"]+)"', path.read_text()) for path in ROOT.glob("services/*/Dockerfile")}
+    assert set(bills) == {title[1] for title in titles if title}
+
+
+@pytest.mark.parametrize(
+    ("image", "holds", "lacks"),
+    [
+        ("tidegate-reader", {"psycopg", "aiokafka", "redis"}, {"pyspark", "fastapi", "numba", "pytest"}),
+        (
+            "tidegate-processor",
+            {"pyspark", "numba", "psycopg", "spark-sql-kafka-0-10_2.13"},
+            {"aiokafka", "fastapi", "pytest"},
+        ),
+        ("tidegate-admin", {"fastapi", "aiokafka", "redis"}, {"pyspark", "numba", "pytest"}),
+    ],
+)
+def test_it_names_what_the_service_needs_and_nothing_of_the_others(
+    bills: dict[str, set[str]], image: str, holds: set[str], lacks: set[str]
+) -> None:
+    assert holds - bills[image] == set()
+    assert lacks & bills[image] == set()
