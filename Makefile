@@ -1,8 +1,8 @@
 # Everything a person does here. `make demo`, `make test` and `make check` need nothing but Python 3 and make: each
 # first makes the machine ready (uv, the environment, Java, the jars, the kernels), which costs nothing when it is.
 .DEFAULT_GOAL := help
-.PHONY: chaos teeth fuzz bench-codec bench-reader bench help demo up down test check simulate fmt lint type generate \
-	test-alone ready docs images sbom test-compose test-helm
+.PHONY: chaos teeth fuzz bench-admin bench-codec bench-reader bench-snapshot bench help demo up down test check simulate fmt lint type generate \
+	test-alone ready docs images sbom test-compose test-helm bench-check bench-growth bench-page profile
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -33,8 +33,20 @@ check: ready lint type ## What CI runs first: style, types, imports, house rules
 	$(BIN)/python tools/house.py
 	$(BIN)/python tools/generate.py --check
 
-bench: ready ## Measure the whole way: events a second, latency, CPU, memory (QUICK=1: under a minute)
-	@PYTHONPATH=tests:. $(BIN)/python -m bench.pipeline
+bench: ready ## Compare with pg_recvlogical and Debezium, on one WAL and broker (QUICK=1: under five minutes; ARGS=--help)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench $(ARGS)
+
+bench-check: ready ## The same, quickly, and its ratios beside the accepted ones (ARGS=--accept accepts these)
+	@QUICK=1 PYTHONPATH=tests:. $(BIN)/python -m bench $(or $(ARGS),--check)
+
+bench-growth: ready ## Measure what an event costs as transactions, tables, columns, lanes, backlog grow (QUICK=1)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.growth $(ARGS)
+
+bench-page: ready ## Write docs/speed.md and its plots from the newest run that is kept
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.page $(ARGS)
+
+profile: ready ## Draw a flame graph of a service at work (WHAT=reader|stage|lane, ROWS=n)
+	@ROWS=$(ROWS) PYTHONPATH=tests:. $(BIN)/python -m bench.profile $(WHAT)
 
 simulate: ready ## Run the pipeline's code among simulated servers and faults (SEEDS=2000; ARGS=--teeth plants bugs)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.simulator --seeds $(or $(SEEDS),2000) $(ARGS)
@@ -55,6 +67,12 @@ bench-codec: ready ## Measure the codec alone: frames to events and columns, bes
 
 bench-reader: ready ## Measure the reader alone, beside pg_recvlogical on the same WAL (QUICK=1: about a minute)
 	@PYTHONPATH=tests:. $(BIN)/python -m bench.reader
+
+bench-snapshot: ready ## Measure snapshots beside psql's COPY, and what the stream feels of one (QUICK=1: about a minute)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.snapshot
+
+bench-admin: ready ## Measure the admin service: 1,000 lanes, a million dead letters (QUICK=1: under a minute)
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.admin
 
 fmt: ready ## Format, and mend what can be mended
 	$(BIN)/ruff check --fix .
