@@ -6,7 +6,6 @@ Delivery, judging, decoding and acking are production code (`commit.Delivery`, `
 """
 
 from enum import StrEnum
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from chaos.simulator.ack_store import Line
@@ -27,7 +26,7 @@ from tidegate_processor.commit import Delivery
 from tidegate_processor.control import LaneLink
 from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.rewind import Terms, set_back
-from tidegate_processor.stage import _is_old
+from tidegate_processor.stage import StageSettings, _is_old
 
 if TYPE_CHECKING:
     from chaos.simulator.world import World
@@ -74,7 +73,7 @@ class Worker:
         self._is_draining = False
         self._world, self._lane = world, lane
         self._delivery: Delivery | None = None
-        settings = SimpleNamespace(sink=lane.name, incarnation=incarnation, config_epoch=_CONFIG_EPOCH)
+        settings = StageSettings(world.config, lane.name, _CONFIG_EPOCH, incarnation)
         self.line = Line(world.redis)
         self._link = LaneLink(self.line, world.config.pipeline, settings)  # type: ignore[arg-type]
 
@@ -204,7 +203,7 @@ class Lane:
         world = self._world
         self._incarnation += 1
         terms = Terms(LaneRequest("r", Asked.REWIND, "", 0, to), self._incarnation, _CONFIG_EPOCH, may_skip=False)
-        settings = SimpleNamespace(sink=self.name, incarnation=self._incarnation, config_epoch=_CONFIG_EPOCH)
+        settings = StageSettings(world.config, self.name, _CONFIG_EPOCH, self._incarnation)
         link = LaneLink(world.redis, world.config.pipeline, settings)  # type: ignore[arg-type]
         cursor = set_back(Sink(self.server), LookedInto(world.topic), terms, link.acked)
         world.note(f"{self.name} rewound to {cursor.position}, offset {cursor.next_offset}")
