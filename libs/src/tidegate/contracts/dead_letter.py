@@ -7,7 +7,7 @@ It carries what is needed to try again without the raw topic: the relation's mes
 import base64
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from tidegate.contracts.ack import decode_position, encode_position
 from tidegate.contracts.document import build, load
@@ -54,8 +54,9 @@ class DeadLetter:
     lsn: int | None = None
 
     def encode(self) -> bytes:
-        document = asdict(self) | {
+        document = {name: getattr(self, name) for name in _MEMBERS} | {
             "version": VERSION,
+            "frame": asdict(self.frame),
             "position": encode_position(self.position),
             "payload": base64.b64encode(self.payload).decode(),
             "schema": [base64.b64encode(message).decode() for message in self.schema],
@@ -64,6 +65,10 @@ class DeadLetter:
             if document[name] is None:
                 del document[name]
         return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+_MEMBERS = tuple(each.name for each in fields(DeadLetter))
+"""`asdict` copies what is in them, all the way down: half of a letter's time."""
 
 
 def decode_dead_letter(value: bytes) -> DeadLetter:

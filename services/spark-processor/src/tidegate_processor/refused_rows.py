@@ -1,20 +1,21 @@
 """Rows of shapes that a lane refuses: out of the frame, into dead letters. The others keep their places and their ids.
 
-In plain Python, some 10 µs a row, and only for frames that describe a refused shape. A TRUNCATE has no row and goes on.
+In plain Python, some 10 µs a row, and only for frames that describe a refused shape; so a row is not decoded but looked
+at from outside: whose it is, and where it stands. A TRUNCATE has no row and goes on.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameKind, SchemaRole, body_messages
-from tidegate.errors import RecordError
+from tidegate.errors import DecodeError, RecordError
 from tidegate.events import Operation
-from tidegate.pgoutput.changes import OPERATIONS, PlacedChange, placed_changes
+from tidegate.lsn import Lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.encode import encode_message
-from tidegate.pgoutput.messages import Delete, Insert, Relation, Truncate, Type, Update
+from tidegate.pgoutput.messages import Begin, Relation, Truncate, Type
 from tidegate.pgoutput.rewrite import Writer
 from tidegate.position import Position
 from tidegate.quoting import qualified
@@ -25,72 +26,113 @@ if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, a
     from tidegate.columns.plans import Shape
     from tidegate.columns.refusals import RejectedChange
 
-_CHANGES = (b"I", b"U", b"D", b"T", b"M")
+_ROWS = {b"I": Operation.INSERT, b"U": Operation.UPDATE, b"D": Operation.DELETE}
+_OTHER_CHANGES = (b"T", b"M")
 _PLACE = encode_message(Truncate((), 0))
 """A truncate of no table: it takes the ordinal, as where transforms leave a change out."""
+# More live only on sources with very many tables; then all are looked at anew.
+_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    shape: "Shape"
+    error: RecordError
+    is_withheld: bool
+    """Whoever may read dead letters must not thereby read what the sink must not."""
+
+
+class _Placed(NamedTuple):
+    lsn: Lsn
+    raw: bytes
+    change: tuple[Begin, int] | None
+    """Of a row: its transaction and its ordinal."""
 
 
 class RefusedRows:
     def __init__(self, lane: SinkConfig, shapes: ShapePolicy) -> None:
         self._takes, self._shapes = lane.takes, shapes
         self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
+        self._known: dict[tuple[bytes, tuple[bytes, ...]], _Refused] = {}
 
     def taken_out(self, frame: Frame, after: Position) -> "tuple[Frame, tuple[RejectedChange, ...]]":
         """Of a whole `wal` frame, or of a snapshot frame as sinks take it; a mark has no rows."""
-        shapes = self._refused(frame) if self._shapes.refuses_any and frame.header.kind is not FrameKind.MARK else None
-        if not shapes:
+        tables = self._refused(frame) if self._shapes.refuses_any and frame.header.kind is not FrameKind.MARK else None
+        if not tables:
             return frame, ()
-        letters, body = [], []
-        changes = placed_changes(frame)
-        for lsn, raw in body_messages(frame):
-            change = next(changes) if raw[:1] in _CHANGES else None
-            letter = self._letter(frame, change, shapes, after) if change is not None else None
-            written = raw if letter is None else _PLACE
+        letters: list[RejectedChange] = []
+        body: list[bytes] = []
+        for placed in _placed(frame):
+            letter = self._letter(frame, placed, tables, after)
+            written = placed.raw if letter is None else _PLACE
             letters += [] if letter is None else [letter]
-            body.append(BODY_ENTRY.pack(len(written), lsn) + written)
+            body.append(BODY_ENTRY.pack(len(written), placed.lsn) + written)
         return replace(frame, body=b"".join(body)) if letters else frame, tuple(letters)
 
-    def _refused(self, frame: Frame) -> "dict[int, Shape]":
+    def _refused(self, frame: Frame) -> dict[int, _Refused]:
         entries = [entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT]
-        refused = [message for message in entries if message[:1] == b"R" and self._shapes.refuses(message)]
-        if not refused:
-            return {}
+        types = tuple(message for message in entries if message[:1] == b"Y")
+        refused = (message for message in entries if message[:1] == b"R" and self._shapes.refuses(message))
+        tables = [self._table(message, types) for message in refused]
+        return {each.shape.relation.relation_id: each for each in tables}
+
+    def _table(self, source: bytes, types: tuple[bytes, ...]) -> _Refused:
+        found = self._known.get((source, types))
+        if found is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = self._known[source, types] = self._looked_at(source, types)
+        return found
+
+    def _looked_at(self, source: bytes, types: tuple[bytes, ...]) -> _Refused:
         from tidegate.columns.plans import Shape
 
-        described = [decode_message(message) for message in entries]
-        types = {each.type_oid: each for each in described if isinstance(each, Type)}
-        sources = tuple(encode_message(each) for each in types.values())
-        relations = [decode_message(message) for message in refused]
-        return {
-            each.relation_id: Shape(each, types, (message, *sources))
-            for each, message in zip(relations, refused, strict=True)
-            if isinstance(each, Relation)
-        }
+        relation, described = decode_message(source), map(decode_message, types)
+        assert isinstance(relation, Relation)
+        by_oid = {each.type_oid: each for each in described if isinstance(each, Type)}
+        written = self._plan(relation, by_oid, False)
+        is_withheld = any(each.writer is not Writer.COPY for each in written)
+        return _Refused(
+            Shape(relation, by_oid, () if is_withheld else (source, *types)), _refusal(relation), is_withheld
+        )
 
     def _letter(
-        self, frame: Frame, change: PlacedChange, shapes: "Mapping[int, Shape]", after: Position
+        self, frame: Frame, placed: _Placed, tables: Mapping[int, _Refused], after: Position
     ) -> "RejectedChange | None":
-        message, transaction = change.message, change.transaction
-        if not isinstance(message, Insert | Update | Delete) or message.relation_id not in shapes:
+        table = tables.get(int.from_bytes(placed.raw[1:5])) if placed.change is not None else None
+        if table is None or placed.change is None:
             return None
-        shape, operation = shapes[message.relation_id], OPERATIONS[type(message)]
-        if frame.header.kind is FrameKind.SNAPSHOT:
-            operation = Operation.SNAPSHOT
-        relation = shape.relation
-        is_new = Position(transaction.commit_lsn, change.ordinal) > after
+        transaction, ordinal = placed.change
+        is_row_of_snapshot = frame.header.kind is FrameKind.SNAPSHOT
+        operation = Operation.SNAPSHOT if is_row_of_snapshot else _ROWS[placed.raw[:1]]
+        relation = table.shape.relation
+        is_new = Position(transaction.commit_lsn, ordinal) > after
         if not is_new or not self._takes(relation.schema, relation.name, operation):
             return None
         from tidegate.columns.refusals import RejectedChange
 
-        raw = change.raw
-        if self._withholds(shape):
-            shape, raw = replace(shape, source=()), b""
-        return RejectedChange(_refusal(relation), shape, operation, transaction, change.ordinal, change.lsn, raw)
+        raw = b"" if table.is_withheld else placed.raw
+        return RejectedChange(table.error, table.shape, operation, transaction, ordinal, placed.lsn, raw)
 
-    def _withholds(self, shape: "Shape") -> bool:
-        """Whoever may read dead letters must not thereby read what the sink must not."""
-        written = self._plan(shape.relation, shape.types, False)
-        return any(each.writer is not Writer.COPY for each in written)
+
+def _placed(frame: Frame) -> Iterator[_Placed]:
+    """Every message of a frame."""
+    opened = frame.header.open_transaction
+    transaction = Begin(opened.commit_lsn, opened.commit_time, opened.xid) if opened else None
+    ordinal = opened.next_ordinal if opened else 0
+    for lsn, raw in body_messages(frame):
+        tag = raw[:1]
+        if tag == b"B":
+            begin = decode_message(raw)
+            assert isinstance(begin, Begin)
+            transaction, ordinal = begin, 0
+        if tag not in _ROWS and tag not in _OTHER_CHANGES:
+            yield _Placed(lsn, raw, None)
+            continue
+        if transaction is None:
+            raise DecodeError("a change outside a transaction", code="DECODE_ORDER")
+        yield _Placed(lsn, raw, (transaction, ordinal) if tag in _ROWS else None)
+        ordinal += 1
 
 
 def _refusal(table: Relation) -> RecordError:

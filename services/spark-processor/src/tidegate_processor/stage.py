@@ -13,6 +13,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -111,15 +112,20 @@ class Stage:
         is_kept = self._delivery is not None
         delivery = self._opened()
         report_at = control_at = 0.0
-        ended = False
-        while not ended:
-            records, ended = self._take()
-            if self._state is State.RUNNING and records:
-                if is_kept and _is_old(delivery, records[0][0]):
+        waiting: deque[Record] = deque()
+        has_ended = False
+        while waiting or not has_ended:
+            if not waiting:
+                waiting, has_ended = self._take()
+            if self._state is not State.RUNNING:
+                waiting.clear()
+            if waiting:
+                if is_kept and _is_old(delivery, waiting[0][0]):
                     self.close()
                     delivery = self._opened()
                 is_kept = False
-                delivery.feed(records)
+                delivery.feed(_portion(waiting))
+            ended = has_ended and not waiting
             now = time.monotonic()
             if now >= control_at or ended:
                 self._obey()
@@ -161,9 +167,9 @@ class Stage:
         self._obey()
         self._link.report(self._state, self._delivery)
 
-    def _take(self) -> tuple[list[Record], bool]:
+    def _take(self) -> tuple[deque[Record], bool]:
         """What waits, and whether the input has ended; one record at least, unless none comes within the interval."""
-        records: list[Record] = []
+        records: deque[Record] = deque()
         try:
             record = self._queue.get(timeout=_CONTROL_SECONDS)
             while record is not None:
@@ -197,6 +203,16 @@ class Stage:
             self._log.failure("lane_failure_not_recorded", secondary)
         finally:
             os._exit(error.exit_code)
+
+
+def _portion(waiting: deque[Record]) -> Iterator[Record]:
+    """A record at least, and more until it is time to look up: rows that are refused cost a hundred times as much as
+    those that are delivered, and a stage that is silent meanwhile is killed."""
+    until = time.monotonic() + _CONTROL_SECONDS
+    while waiting:
+        yield waiting.popleft()
+        if time.monotonic() >= until:
+            return
 
 
 def _is_old(delivery: Delivery, offset: int) -> bool:

@@ -28,19 +28,26 @@ class DeadLetterTopic:
         self._topic, self._topics = names.dead_letter_topic(pipeline), topics
 
     def send(self, letters: Sequence[DeadLetter], producer: LaneProducer) -> None:
+        """All in one batch: a frame may have thousands."""
+        if not letters:
+            return
         largest = self._largest_bytes(producer.client)
-        for letter in letters:
-            value = letter.encode()
-            # The frame's address is enough to find it in the raw topic.
-            if len(value) + len(letter.lane) > largest:
-                value = replace(letter, payload=b"", schema=()).encode()
-            producer.send(self._topic, _FIRST_PARTITION, [{"value": value, "key": letter.lane.encode()}])
+        batch = [{"value": _value(letter, largest), "key": letter.lane.encode()} for letter in letters]
+        producer.send(self._topic, _FIRST_PARTITION, batch)
 
     def _largest_bytes(self, producer: Producer) -> int:
         terms = self._topics.terms([self._topic], _SETTINGS, producer)[self._topic]
         if isinstance(terms, RecordError):
             raise terms
         return terms.largest_bytes
+
+
+def _value(letter: DeadLetter, largest_bytes: int) -> bytes:
+    value = letter.encode()
+    if len(value) + len(letter.lane) > largest_bytes:
+        # The frame's address is enough to find it in the raw topic.
+        value = replace(letter, payload=b"", schema=()).encode()
+    return value
 
 
 class DeadLetterBox:
