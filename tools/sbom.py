@@ -19,6 +19,7 @@ import uv_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"reader": "tidegate-reader", "processor": "tidegate-processor", "admin": "tidegate-admin"}
+EXTRAS = {"tidegate-reader": ("--extra", "tracing"), "tidegate-processor": ("--extra", "tracing")}
 JARS = ROOT / "libs/src/tidegate/stack/jars.toml"
 
 
@@ -39,7 +40,7 @@ def main() -> int:
 
 def python_packages(package: str) -> dict[str, Any]:
     uv = shutil.which("uv") or uv_wheel.find(ROOT / ".cache")
-    command = [str(uv), "export", "--quiet", "--frozen", "--no-dev", "--package", package]
+    command = [str(uv), "export", "--quiet", "--frozen", "--no-dev", "--package", package, *EXTRAS.get(package, ())]
     done = subprocess.run(
         [*command, "--format", "cyclonedx1.5", "--preview-features", "sbom-export"],
         cwd=ROOT, check=True, capture_output=True, text=True,

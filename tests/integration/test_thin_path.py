@@ -12,6 +12,7 @@ import pytest
 import redis as redis_client
 import yaml
 from confluent_kafka import Consumer, Message, TopicPartition
+from kit.collector import Collector, Received, collector
 from kit.fleet import Service, service, spark_jars
 from kit.pipelines import document, secrets_of
 from kit.topics import Inbox, inbox
@@ -81,6 +82,11 @@ class Route:
     reader: Service
     processor: Service
     slot: str
+    file: Path
+
+    def configure(self, **sections: Any) -> None:
+        """Before anything is started."""
+        self.file.write_text(yaml.safe_dump(yaml.safe_load(self.file.read_text()) | sections))
 
     def confirmed(self) -> Lsn:
         found = self.source.execute(
@@ -109,7 +115,7 @@ def path(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Itera
         # Else a commit returns before it is written, and `wal_end` is an earlier one.
         source.execute("SET synchronous_commit = on")
         source.execute(SCHEMA)
-        yield Route(prefix, kafka.bootstrap, source, client, reader, processor, f"tidegate_{prefix}")
+        yield Route(prefix, kafka.bootstrap, source, client, reader, processor, f"tidegate_{prefix}", file)
 
 
 def events(box: Inbox, count: int, seconds: float = 30) -> list[dict[str, Any]]:
@@ -186,6 +192,46 @@ def test_either_service_killed_at_work_comes_back_and_nothing_is_lost_or_doubled
 
     assert [event["payload"]["row"]["id"] for event in found] == list(range(1000))
     assert len({event["id"] for event in found}) == 1000
+
+
+def test_a_sampled_transaction_is_one_trace_from_its_commit_to_the_ack_of_every_lane(path: Route) -> None:
+    with collector() as received:
+        options = {"headers": True}
+        path.configure(
+            tracing={"endpoint": received.url, "ratio": 1.0},
+            sinks=[{"name": name, "type": "kafka_topics", "options": options} for name in ("events", "more")],
+        )
+        path.processor.start()
+        path.reader.start()
+        wait(lambda: slot_is_there(path), 60, "the reader has made its slot")
+        with path.source.transaction():
+            path.source.execute("INSERT INTO plain SELECT n, repeat('canary', 400) FROM generate_series(1, 2000) n")
+        with inbox(path.bootstrap, f"{path.pipeline}.public.plain") as box:
+            messages = box.until(lambda found: len(found) >= 4000, START_SECONDS, "the events of both lanes")
+        [parent] = {dict(message.headers())["traceparent"].decode() for message in messages}
+        trace = whole_trace(received, parent)
+
+    [root] = [each for each in trace if not each.parent_id]
+    lanes = [each for each in trace if each.name == "lane"]
+    assert parent == f"00-{root.trace_id}-{root.span_id}-01"
+    assert (root.service, root.attributes["tidegate.changes"]) == ("tidegate-reader", 2000)
+    assert root.attributes["tidegate.frames"] > 1
+    assert {each.parent_id for each in lanes} == {root.span_id}
+    assert {each.service for each in lanes} == {"tidegate-processor"}
+    assert sorted(each.attributes["tidegate.sink"] for each in lanes) == ["events", "more"]
+    assert {each.attributes["tidegate.commit_lsn"] for each in lanes} == {root.attributes["tidegate.commit_lsn"]}
+    below = {lane.span_id: {each.name for each in trace if each.parent_id == lane.span_id} for lane in lanes}
+    assert set(map(frozenset, below.values())) == {frozenset({"written", "committed", "acked"})}
+    assert not any("canary" in str(each.attributes) for each in received.spans)
+
+
+def whole_trace(received: Collector, parent: str) -> list[Received]:
+    def is_whole() -> list[Received]:
+        found = received.trace(parent.split("-")[1])
+        names = [each.name for each in found]
+        return found if "confirmed" in names and names.count("lane") == 2 else []
+
+    return wait(is_whole, 30, "the trace is whole")
 
 
 def write(path: Route, start: int, stop: int) -> None:

@@ -36,13 +36,17 @@ def test_there_is_one_for_each_image(bills: dict[str, set[str]]) -> None:
 @pytest.mark.parametrize(
     ("image", "holds", "lacks"),
     [
-        ("tidegate-reader", {"psycopg", "aiokafka", "redis"}, {"pyspark", "fastapi", "numba", "pytest"}),
+        (
+            "tidegate-reader",
+            {"psycopg", "aiokafka", "redis", "opentelemetry-sdk"},
+            {"pyspark", "fastapi", "numba", "pytest"},
+        ),
         (
             "tidegate-processor",
-            {"pyspark", "numba", "psycopg", "spark-sql-kafka-0-10_2.13"},
+            {"pyspark", "numba", "psycopg", "opentelemetry-sdk", "spark-sql-kafka-0-10_2.13"},
             {"aiokafka", "fastapi", "pytest"},
         ),
-        ("tidegate-admin", {"fastapi", "aiokafka", "redis"}, {"pyspark", "numba", "pytest"}),
+        ("tidegate-admin", {"fastapi", "aiokafka", "redis"}, {"pyspark", "numba", "opentelemetry-sdk", "pytest"}),
     ],
 )
 def test_it_names_what_the_service_needs_and_nothing_of_the_others(

@@ -94,7 +94,9 @@ def _word(kind: dict[str, Any], models: dict[str, Any]) -> str:
         return "mapping" if "properties" in target else "options"
     if target.get("examples"):
         return f"text like `{target['examples'][0]}`"
-    name = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`"}[target["type"]]
+    name = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "number": "number"}[
+        target["type"]
+    ]
     low, high = target.get("minimum"), target.get("maximum")
     return f"{name}, {low} to {high}" if low is not None and high is not None else name
 

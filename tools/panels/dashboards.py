@@ -125,6 +125,13 @@ PIPELINE = Dashboard(
                          "{{pipeline}}"),), Unit.COUNT, width=8),
         )),
         Row("What goes through?", (EVENTS, LATENCY)),
+        Row("Traces", (
+            Panel("Spans dropped", "Of sampled transactions: no collector has taken them. Nothing else suffers.",
+                  (query(f"sum by (pipeline) (increase(tidegate_reader_dropped_spans_total{{{P}}}[5m]))",
+                         "{{pipeline}} reader"),
+                   query(f"max by (pipeline, sink) (tidegate_processor_lane_dropped_spans{{{P}}})",
+                         "{{pipeline}} {{sink}}, since its start")), Unit.COUNT, width=24),
+        )),
     ),
 )  # fmt: skip
 

@@ -105,6 +105,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $ports | uniq | toJson -}}
 {{- end -}}
 
+{{- define "tidegate.tracingPorts" -}}
+{{- $ports := list -}}
+{{- range $pipeline := .Values.pipelines -}}
+{{- $endpoint := dig "tracing" "endpoint" "" $pipeline.config -}}
+{{- if $endpoint -}}
+{{- $named := regexFind ":[0-9]+(/|$)" $endpoint | trimPrefix ":" | trimSuffix "/" -}}
+{{- $ports = append $ports (int (default (ternary "443" "80" (hasPrefix "https:" $endpoint)) $named)) -}}
+{{- end -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
+{{- end -}}
+
 {{- define "tidegate.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001

@@ -23,11 +23,12 @@ source:
 kafka: {bootstrap: "broker:9092"}
 raw_topic: {linger: 5ms, compression: lz4}
 redis: {url: redis://cache}
+tracing: {endpoint: "https://collector:4318", ratio: 0.25, headers: {authorization: "${env:SHOP_PASSWORD}"}}
 sinks:
   - {name: events, type: kafka_topics}
   - {name: extra, type: kafka_topics, required: false}
 """
-SECTIONS = ("source", "kafka", "redis")
+SECTIONS = ("source", "kafka", "redis", "tracing")
 
 
 @pytest.fixture
@@ -63,6 +64,8 @@ def test_values_have_their_types(path: Path) -> None:
     assert config.source.publication.tables == model.source.publication.tables
     assert config.raw_topic.linger == model.raw_topic.linger
     assert config.reader.http.port == 8081
+    assert config.tracing is not None
+    assert (config.tracing.ratio, config.tracing.headers["authorization"].reveal()) == (0.25, "canary")
     assert config.source.password is not None
     assert config.source.password.reveal() == "canary"
     assert (config.publication_names, config.required_sinks) == (("tidegate_my_shop",), ("events",))

@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.config.epoch import config_epoch, lane_epoch
 from tidegate.config.load import pipeline_from
+from tidegate.config.pipeline import PipelineConfig
 
 
 @pytest.mark.parametrize("section", ["reader", "admin", "processor"])
@@ -39,6 +40,18 @@ def test_a_lane_s_epoch_follows_what_it_delivers(document: dict[str, Any], envir
     assert lane_epoch(before, "events") == lane_epoch(other_sink, "events")
     assert lane_epoch(before, "events") != lane_epoch(other_options, "events")
     assert len({config_epoch(config) for config in (before, other_sink, other_options)}) == 3
+
+
+def test_where_spans_go_is_no_part_of_it_but_which_records_are_marked_is(
+    document: dict[str, Any], environ: dict[str, str]
+) -> None:
+    def traced(**tracing: object) -> PipelineConfig:
+        return pipeline_from({**document, "tracing": {"endpoint": "http://a", **tracing}}, (), environ)
+
+    assert config_epoch(traced()) == config_epoch(traced(endpoint="https://b", ca="/ca.pem"))
+    assert lane_epoch(traced(), "events") == lane_epoch(traced(endpoint="https://b"), "events")
+    for epoch in (config_epoch, lambda config: lane_epoch(config, "events")):
+        assert len({epoch(each) for each in (pipeline_from(document, (), environ), traced(), traced(ratio=0.5))}) == 3
 
 
 def test_the_epoch_of_a_configuration_never_changes(document: dict[str, Any], environ: dict[str, str]) -> None:

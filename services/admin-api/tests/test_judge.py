@@ -59,6 +59,15 @@ def test_one_file_is_read_at_a_time_and_the_loop_goes_on(monkeypatch: pytest.Mon
     assert slow.most == 1
 
 
+def test_the_collector_of_spans_is_judged_as_a_sink_s_address_is() -> None:
+    document = shown(make_config()) | {"tracing": {"endpoint": "http://127.0.0.1:4318"}}
+    wanted = Candidate(document=document)
+
+    assert problems(wanted) == [("tracing.endpoint", "URL_REFUSED")]
+    _, verdict = asyncio.run(Judge(Egress(["127.0.0.1:4318"])).judge(wanted))
+    assert verdict.valid
+
+
 def test_who_waits_too_long_for_those_before_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch)
     monkeypatch.setattr(service, "READ_SECONDS", 0.05)

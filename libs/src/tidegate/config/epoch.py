@@ -11,6 +11,7 @@ from typing import Any
 
 from tidegate.config.pipeline import PipelineConfig
 
+_SERVICES_OWN = ("snapshot", "reader", "processor", "admin", "log")
 _REFERENCE = re.compile(r"\$\{(env|file):[^}]*\}")
 
 
@@ -21,7 +22,7 @@ def config_epoch(config: PipelineConfig) -> str:
             mode="json",
             by_alias=True,
             exclude_defaults=True,
-            exclude={"snapshot", "reader", "processor", "admin", "log"},
+            exclude=dict.fromkeys(_SERVICES_OWN, True) | {"tracing": {"endpoint", "headers", "ca"}},
         )
     )
 
@@ -35,7 +36,9 @@ def lane_epoch(config: PipelineConfig, sink: str) -> str:
         include={"name", "type", "routes", "transforms", "toast", "options"},
     )
     transforms = [transform.model_dump(mode="json", exclude_defaults=True) for transform in config.transforms]
-    return _digest({"pipeline": config.pipeline, "transforms": transforms, "sink": shape})
+    # A record of what is sampled may have a header more.
+    traced = {} if config.tracing is None else {"traced": config.tracing.ratio}
+    return _digest({"pipeline": config.pipeline, "transforms": transforms, "sink": shape} | traced)
 
 
 def _digest(value: Any) -> str:  # plain JSON

@@ -13,6 +13,7 @@ from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig
 from tidegate.config.snapshot import SnapshotConfig
 from tidegate.config.source import PostgresSource
+from tidegate.config.tracing import TracingConfig
 from tidegate.config.transforms import Transform
 from tidegate.config.values import LogFormat, LogLevel
 from tidegate.contracts import names
@@ -97,6 +98,9 @@ class PipelineConfig(Model):
     processor: ProcessorConfig = Field(ProcessorConfig(), description="The processor's own settings.")
     admin: AdminConfig = Field(AdminConfig(), description="The admin API's own settings.")
     log: LogConfig = Field(LogConfig(), description="Logs of all services.")
+    tracing: TracingConfig | None = Field(
+        None, description="Spans of sampled transactions, from the source to every sink. Default: none."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -116,3 +116,5 @@ class LaneStatus(_Status):
     latency_p50_seconds: float = 0.0
     """Commit to durable in the sink, over the last reporting interval that delivered anything."""
     latency_p99_seconds: float = 0.0
+    dropped_spans: int = 0
+    """Of sampled transactions, that no collector has taken from this incarnation."""

@@ -55,6 +55,7 @@ class Framer:
         wall_clock: Callable[[], int],
         known: Mapping[int, Shape] | None = None,
         history: HistoryCheck | None = None,
+        tracker: Callable[[Position, HistoryCheck | None], TransactionTracker] = TransactionTracker,
     ) -> None:
         self.received_lsn = safe_lsn
         self.dropped_messages = 0
@@ -63,10 +64,9 @@ class Framer:
         self._linger = linger_seconds
         self.sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
         self.shapes = ShapeBook(known or {})
-        self._transaction = TransactionTracker(skip_to, history)
+        self._transaction = tracker(skip_to, history)
         self._base, self._last_ordinal = position, -1
-        self._safe_lsn = safe_lsn
-        self.keepalives = Keepalives(safe_lsn)
+        self._safe_lsn, self.keepalives = safe_lsn, Keepalives(safe_lsn)
         self.room = max_frame_bytes - _FRAME_OVERHEAD
         self._pending: list[Piece] = []
         self._start_frame()

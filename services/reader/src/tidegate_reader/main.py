@@ -22,6 +22,7 @@ from tidegate.errors import ExitCode, TidegateError, TransientError, classify
 from tidegate.observability import logs
 from tidegate.observability.health import Health
 from tidegate.observability.http import serving
+from tidegate.observability.tracing import open_tracing
 from tidegate_reader import pipeline
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
@@ -30,6 +31,9 @@ from tidegate_reader.surroundings import COMPONENTS, Surroundings
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
+
+_SECRETS = ("source", "kafka", "redis", "tracing")
+"""Sections whose secrets this service reads."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
     logs.configure("reader")
     log = logs.get("reader")
     try:
-        config = load_apart("reader", arguments.config, arguments.overrides, secrets=("source", "kafka", "redis"))
+        config = load_apart("reader", arguments.config, arguments.overrides, secrets=_SECRETS)
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
         _spare_the_collector()
         return asyncio.run(_serve(config, log))
@@ -74,7 +78,8 @@ async def _serve(config: PipelineConfig, log: logs.Log) -> ExitCode:
     metrics = ReaderMetrics(progress, config.required_sinks)
     health = Health(COMPONENTS)
     reporter = Reporter(config.redis, progress)
-    around = Surroundings(config, progress, metrics, health, reporter, log, asyncio.Event())
+    tracing = open_tracing(config.tracing, "reader", config.pipeline, metrics.dropped_spans.add)
+    around = Surroundings(config, progress, metrics, health, reporter, log, asyncio.Event(), tracing)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, around.stop.set)
@@ -87,6 +92,8 @@ async def _serve(config: PipelineConfig, log: logs.Log) -> ExitCode:
             await asyncio.wait([reporting])
             await reporter.report()
             await reporter.close()
+            if tracing is not None:
+                tracing.close()
 
 
 async def _until_it_ends(around: Surroundings) -> ExitCode:

@@ -21,6 +21,9 @@ class ReaderMetrics:
         self.heartbeats = self.all.counter("written", "heartbeats", "Heartbeat messages written to the source.")
         self.snapshot_rows = self.all.counter("snapshot", "rows", "Rows of snapshots, durable in the raw topic.")
         self.snapshot_bytes = self.all.counter("snapshot", "bytes", "Bytes of these rows.")
+        self.dropped_spans = self.all.counter(
+            "dropped", "spans", "Spans of sampled transactions that no collector has taken."
+        )
         self._follow(progress, required)
 
     def _follow(self, progress: Progress, required: Sequence[str]) -> None:

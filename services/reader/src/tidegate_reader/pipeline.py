@@ -7,9 +7,12 @@ PostgreSQL ─stream─▶ intake (framer) ─frames─▶ publisher ─▶ raw 
 One TaskGroup: the first task that fails ends the run, and its error says whether starting again helps.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.status import State
@@ -40,7 +43,11 @@ from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 from tidegate_reader.surroundings import Surroundings
 from tidegate_reader.takeover import wait_for_slot
+from tidegate_reader.trail import Untraced, make_trail
 from tidegate_reader.wal_watch import WalWatch
+
+if TYPE_CHECKING:
+    from tidegate.config.kafka import RawTopic
 
 # Together with the producer's close and the last report less than the five seconds that a stop may take.
 DRAIN_SECONDS = 2.0
@@ -80,28 +87,18 @@ async def _flow(
     known: Mapping[int, Shape],
     parts: SnapshotParts,
 ) -> None:
-    config, plan = around.config, opened.plan
-    gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
-    framer = Framer(
-        opened.stamp,
-        max_frame_bytes=config.raw_topic.max_frame,
-        linger_seconds=config.raw_topic.linger.total_seconds(),
-        position=plan.position,
-        safe_lsn=plan.safe_lsn,
-        skip_to=plan.skip_to,
-        next_seq=1,
-        wall_clock=unix_microseconds,
-        known=known,
-        history=opened.history,
-    )
-    feedback = Feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
+    config = around.config
+    gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=opened.plan.safe_lsn)
+    trail = make_trail(around.tracing, config.tracing, opened.stamp)
+    framer = _make_framer(config.raw_topic, opened, known, trail)
+    feedback = trail.feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
     keeper = Keeper(gate, feedback, around.progress, around.metrics)
     outlet = make_outlet(around, opened, stream)
     publisher = Publisher(
         opened.producer,
         config.raw_topic,
         next_offset=opened.next_offset,
-        on_durable=outlet.before(keeper.durable),
+        on_durable=trail.before(outlet.before(keeper.durable)),
         on_flight=keeper.in_flight,
     )
     schemas = SchemaTopic(opened.producer, config.pipeline, opened.stamp.generation.id)
@@ -131,6 +128,22 @@ async def _flow(
         for task in background:
             task.cancel()
     await _say_goodbye(stream, feedback)
+
+
+def _make_framer(raw_topic: RawTopic, opened: Run, known: Mapping[int, Shape], trail: Untraced) -> Framer:
+    return Framer(
+        opened.stamp,
+        max_frame_bytes=raw_topic.max_frame,
+        linger_seconds=raw_topic.linger.total_seconds(),
+        position=opened.plan.position,
+        safe_lsn=opened.plan.safe_lsn,
+        skip_to=opened.plan.skip_to,
+        next_seq=1,
+        wall_clock=unix_microseconds,
+        known=known,
+        history=opened.history,
+        tracker=trail.tracker,
+    )
 
 
 async def _read_all(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.observability.health import Health
 from tidegate.observability.logs import Log
+from tidegate.observability.tracing import Tracing
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.reporting import Reporter
@@ -27,3 +28,4 @@ class Surroundings:
     reporter: Reporter
     log: Log
     stop: asyncio.Event
+    tracing: Tracing | None = None

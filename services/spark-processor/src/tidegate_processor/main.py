@@ -11,13 +11,14 @@ from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
+from tidegate.observability.tracing import check_installed
 from tidegate_processor.pipeline import run
 from tidegate_processor.reloads import Reloads
 from tidegate_processor.sinks.registry import OPTIONS
 from tidegate_processor.spark.session import check as check_session
 from tidegate_processor.transforms.registry import check as check_transforms
 
-_SECRETS = ("kafka", "redis", "transforms", "sinks")
+_SECRETS = ("kafka", "redis", "transforms", "sinks", "tracing")
 """Sections whose secrets this service reads; it knows nothing of the source."""
 
 
@@ -50,6 +51,7 @@ def _loaded(options: argparse.Namespace) -> PipelineConfig:
     config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
     check_transforms(config)
     check_session(config)
+    check_installed(config.tracing, "processor")
     return config
 
 

@@ -34,6 +34,9 @@ class ProcessorMetrics:
         )
         self._p50 = self.all.gauge("lane_latency_p50", "seconds", "Commit to durable in the sink, median.", **lane)
         self._p99 = self.all.gauge("lane_latency_p99", "seconds", "Commit to durable in the sink, 99 of 100.", **lane)
+        self._spans = self.all.gauge(
+            "lane", "dropped_spans", "Spans of this incarnation that no collector has taken.", **lane
+        )
         self._heap = self.all.gauge("spark_heap", "bytes", "Heap that Spark's JVM uses.")
         self._heap_limit = self.all.gauge("spark_heap_limit", "bytes", "Heap that it may use: processor.heap.")
         self._collecting = self.all.gauge(
@@ -78,3 +81,4 @@ class ProcessorMetrics:
             self._commit.set(status.commit_seconds, sink=lane.sink)
             self._p50.set(status.latency_p50_seconds, sink=lane.sink)
             self._p99.set(status.latency_p99_seconds, sink=lane.sink)
+            self._spans.set(status.dropped_spans, sink=lane.sink)

@@ -28,10 +28,10 @@ from tidegate.errors import TidegateError, TransientError, classify
 from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
-from tidegate_processor.control import LaneLink
 from tidegate_processor.kafka_clients import look_at
 from tidegate_processor.read_back import read_back, speaking
 from tidegate_processor.sinks.registry import make_sink
+from tidegate_processor.trail import open_trail
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,7 +80,8 @@ class Stage:
         logs.configure("processor", config.pipeline, level=config.log.level, style=settings.log_style)
         self._log = logs.get(f"lane.{settings.sink}")
         self._redis = connect(config.redis)
-        self._link = LaneLink(self._redis, config.pipeline, settings)
+        self._trail = open_trail(settings)
+        self._link = self._trail.link(self._redis)
         self._queue: queue.Queue[Record | None] = queue.Queue(_QUEUED_FRAMES)
         self._state = State.STARTING
         self._delivery: Delivery | None = None
@@ -101,6 +102,11 @@ class Stage:
         if self._delivery is not None:
             self._delivery.close()
             self._delivery = None
+
+    def end(self) -> None:
+        """Nothing of it is needed any more."""
+        self.close()
+        self._trail.end()
 
     def _write_or_die(self) -> None:
         try:
@@ -148,7 +154,7 @@ class Stage:
             self._delivery = Delivery(
                 settings.config.pipeline,
                 config,
-                make_sink(settings.config, settings.config.sink(settings.sink)),
+                self._trail.sink(make_sink(settings.config, settings.config.sink(settings.sink))),
                 look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
                 lineage=self._link.lineage,
@@ -229,6 +235,6 @@ def _held(settings: StageSettings) -> Stage:
     if _held_stages and _held_stages[0].settings == settings:
         return _held_stages[0]
     while _held_stages:
-        _held_stages.pop().close()
+        _held_stages.pop().end()
     _held_stages.append(Stage(settings))
     return _held_stages[0]

@@ -2,8 +2,8 @@
 
 A file of megabytes takes long to read, so that is done in a thread, one file at a time.
 
-Invariant: nothing is connected to, no secret is read and none is shown; a URL in a sink's options is held against the
-rules for what may be connected to.
+Invariant: nothing is connected to, no secret is read and none is shown; a URL in a sink's options, and that of the
+collector of spans, is held against the rules for what may be connected to.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ _EFFECTS = {
     "redis": "restart every service",
     "admin": "restart the admin service",
     "log": "restart every service",
+    "tracing": "restart the reader and the processor",
 }
 _FIXED = {
     "pipeline": "another pipeline: topics, keys and slot have other names",
@@ -111,7 +112,8 @@ def read(candidate: Candidate) -> PipelineConfig:
 
 def _urls(config: PipelineConfig) -> list[tuple[str, str]]:
     sinks = enumerate(config.sinks)
-    return [found for index, sink in sinks for found in urls_in(sink.options, f"sinks[{index}].options")]
+    found = [found for index, sink in sinks for found in urls_in(sink.options, f"sinks[{index}].options")]
+    return found if config.tracing is None else [("tracing.endpoint", config.tracing.endpoint), *found]
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:  # plain JSON

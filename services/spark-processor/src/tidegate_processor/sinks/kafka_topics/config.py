@@ -54,7 +54,9 @@ class KafkaTopicsOptions(EventOptions):
         description="Topic for a BEGIN and a COMMIT of every transaction with rows, with counts. Default: none.",
     )
     headers: bool = Field(
-        False, description="Operation, schema, table and position of an event as headers too. Costs speed."
+        False,
+        description="Operation, schema, table and position of an event as headers too, and `traceparent` where its "
+        "transaction is sampled (`tracing`). Costs speed.",
     )
     tombstones: bool = Field(
         False,

@@ -1,18 +1,20 @@
 """Frames to what is produced. Pure: imports no client. The events are made by compiled kernels, `tidegate.columns`."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from tidegate.columns import layout
 from tidegate.columns.envelopes import ROW_OPERATIONS, EventSource
 from tidegate.columns.json_encode import EncodedFrame, TopicEvents
+from tidegate.columns.sampled import sampled_traces
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.frame import Frame
 from tidegate.contracts.generation import Generation
 from tidegate.events import Operation
 from tidegate.lsn import Lsn, format_lsn
+from tidegate.observability.trace_context import Sampler
 from tidegate.position import Position
 from tidegate_processor.encodings.topics import topic_name
 from tidegate_processor.sinks.kafka_topics.cloud_events import (
@@ -29,15 +31,22 @@ from tidegate_processor.sinks.shared.lane_producer import Header, Message
 
 _Headers: TypeAlias = Iterable[list[Header]]
 
+_IN_TRANSACTIONS: Final = (None, Operation.MESSAGE)
+"""What stands for its own transaction, as rows of a snapshot do not."""
+
 
 class RecordEncoder:
     """One lane's frames to events by topic, and these to records."""
 
-    def __init__(self, pipeline: str, sink: SinkConfig, options: KafkaTopicsOptions) -> None:
+    def __init__(
+        self, pipeline: str, sink: SinkConfig, options: KafkaTopicsOptions, sampler: Sampler | None = None
+    ) -> None:
+        """`sampler` where transactions are traced."""
+
         def topic(schema: str, table: str, _: Operation) -> str:
             return topic_name(options.topic, pipeline, schema, table)
 
-        self._pipeline = pipeline
+        self._pipeline, self._sampler = pipeline, sampler
         self._has_headers, self._has_tombstones = options.headers, options.tombstones
         self._mode = options.cloudevents_mode if options.envelope is EventEnvelope.CLOUDEVENTS else None
         envelope = data_envelope if self._mode is CloudEventsMode.BINARY else None
@@ -65,6 +74,8 @@ class RecordEncoder:
             yield self._binary(frame.header.generation).of(events)
         if self._has_headers:
             yield _own_headers(events)
+        if self._has_headers and self._sampler is not None and events.changes.operation in _IN_TRANSACTIONS:
+            yield from _trace_headers(events, frame.header.generation, self._sampler)
 
     def _binary(self, generation: Generation) -> BinaryHeaders:
         if self._source is None or self._source[0] != generation:
@@ -109,3 +120,14 @@ def _own_headers(events: TopicEvents) -> _Headers:
             ("commit_lsn", format_lsn(Lsn(lsn % 2**64)).encode()),
             ("ordinal", b"%d" % (row[layout.ORDINAL] % 2**64)),
         ]
+
+
+def _trace_headers(events: TopicEvents, generation: Generation, sampler: Sampler) -> Iterator[_Headers]:
+    """Nothing where no transaction of the frame is sampled."""
+    traces = sampled_traces(events.changes.transactions, generation, sampler)
+    headers: dict[int, list[Header]] = {
+        place: [("traceparent", trace.traceparent.encode())] for place, trace in traces.items()
+    }
+    if headers:
+        places = events.changes.rows[events.places[:, layout.CHANGE], layout.TRANSACTION]
+        yield (headers.get(place, []) for place in places.tolist())

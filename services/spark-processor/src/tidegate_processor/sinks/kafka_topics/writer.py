@@ -14,6 +14,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame
 from tidegate.errors import RecordError
+from tidegate.observability.trace_context import Sampler
 from tidegate.position import Position
 from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.sinks.base import Capabilities, Receipt
@@ -34,7 +35,8 @@ class KafkaTopicsSink:
         self.capabilities = Capabilities(
             exactly_once=once, deletes=True, truncates=True, notices=True, fences=once, letters_too=once
         )
-        self._encoder = RecordEncoder(config.pipeline, sink, options)
+        sampler = None if config.tracing is None else Sampler(config.tracing.ratio)
+        self._encoder = RecordEncoder(config.pipeline, sink, options, sampler)
         self._topics = TargetTopics(
             librdkafka_settings(config.kafka),
             partitions=options.partitions,

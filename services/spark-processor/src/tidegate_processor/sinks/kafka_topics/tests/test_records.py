@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
-from kit.frames import ORDERS, RawLog, row
+from kit.frames import COMMIT_TIME, GENERATION, ORDERS, RawLog, row
 from kit.topics import inbox
 
 from tidegate.columns.snapshots import frame_of_rows
@@ -14,6 +14,8 @@ from tidegate.config.load import parse_options
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.frame import decode_frame, encode_frame
 from tidegate.contracts.snapshot import decode_snapshot
+from tidegate.lsn import parse_lsn
+from tidegate.observability.trace_context import Sampler, trace_of
 from tidegate.pgoutput.messages import Delete, OldKind, ReplicaIdentity, Truncate, Update
 from tidegate.position import BEGINNING
 from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
@@ -112,10 +114,11 @@ def test_under_identity_full_the_row_before_is_forgotten_and_an_update_of_nothin
     assert messages[3].key() == b'{"id":1,"note":"a"}'
 
 
-def made(log: RawLog, **options: object) -> list[dict[str, Any]]:
+def made(log: RawLog, ratio: float | None = None, **options: object) -> list[dict[str, Any]]:
     """The records of all frames, as the client is given them."""
     sink = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS, options={"envelope": "cloudevents", **options})
-    encoder = RecordEncoder("shop", sink, parse_options(sink, KafkaTopicsOptions))
+    sampler = None if ratio is None else Sampler(ratio)
+    encoder = RecordEncoder("shop", sink, parse_options(sink, KafkaTopicsOptions), sampler)
     frames = [decode_frame(frame) for frame in log.frames[1:]]
     encoded = [(frame, encoder.encode(frame, BEGINNING).topics) for frame in frames]
     return [record for frame, topics in encoded for events in topics for record in encoder.records(frame, events)]
@@ -189,3 +192,38 @@ def test_at_least_once_repeats_what_was_not_known_to_be_committed_and_no_more(co
     with inbox(config.kafka.bootstrap, f"{config.pipeline}.public.orders") as received:
         messages = received.until(lambda found: len(found) >= 5, 20, "five events")
     assert len(messages) == 5
+
+
+def test_events_of_a_sampled_transaction_name_their_trace_and_no_other_header_changes() -> None:
+    log = RawLog()
+    log.epoch()
+    for number in range(40):
+        log.transaction(row(number, "a"), row(number + 100, "b"))
+    plain, traced = made(log, headers=True), made(log, ratio=0.5, headers=True)
+
+    seen = set()
+    for before, after in zip(plain, traced, strict=True):
+        lsn = parse_lsn(dict(before["headers"])["commit_lsn"].decode())
+        is_sampled = Sampler(0.5).takes(lsn)
+        context = trace_of(
+            system_id=GENERATION.system_identifier, commit_lsn=lsn, xid=700, commit_time=COMMIT_TIME
+        ).traceparent
+        assert after["headers"] == before["headers"] + [("traceparent", context.encode())] * is_sampled
+        seen.add(is_sampled)
+    assert seen == {True, False}
+    assert traced == made(log, ratio=0.5, headers=True)
+
+
+def test_without_headers_no_event_names_its_trace(log) -> None:
+    assert made(log, ratio=1.0) == made(log)
+
+
+def test_a_row_of_a_snapshot_has_no_trace() -> None:
+    log = RawLog()
+    log.epoch()
+    head, text = decode_snapshot(decode_frame(log.snapshot((b"1", b"a"))).body)
+    rows = frame_of_rows(decode_frame(log.frames[-1]), head, text)
+    log.frames[-1] = encode_frame(rows.header, rows.schema, (rows.body,))
+
+    [record] = made(log, ratio=1.0, headers=True)
+    assert "traceparent" not in dict(record["headers"])
