@@ -14,6 +14,9 @@ from tidegate.contracts.cursor import decode_cursor
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 
+MAY_LACK = {"config_epoch"}
+"""Of an ack that an older version wrote."""
+
 
 def refusal(value: bytes, *, sink: str = ACK.sink, generation: str = ACK.generation) -> str:
     with pytest.raises(DecodeError) as refused:
@@ -46,7 +49,7 @@ def test_a_changed_member_breaks_the_seal(member: str) -> None:
     assert refusal(json.dumps(document).encode()) == "SEAL_BROKEN"
 
 
-@pytest.mark.parametrize("member", [name for name in json.loads(ACK.encode()) if name != "checksum"])
+@pytest.mark.parametrize("member", [name for name in unseal(ACK.encode()) if name not in MAY_LACK])
 def test_a_member_that_lacks_is_refused_though_the_seal_fits(member: str) -> None:
     document = unseal(ACK.encode())
     del document[member]

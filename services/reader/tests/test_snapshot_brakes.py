@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -26,13 +27,27 @@ from tidegate_reader.snapshot.brakes import Brakes
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
-MEBIBYTE = 2**20
 Scenario = Callable[[SideConnection, PostgresSource], Awaitable[None]]
 
 
+ENVIRONMENT = pytest.MonkeyPatch()
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    yield
+    ENVIRONMENT.undo()
+
+
 def source_of(dsn: str) -> PostgresSource:
+    """Passwords are read from the environment, each time that somebody connects."""
     values = document("shop", kafka="127.0.0.1:9", redis_url="redis://127.0.0.1:9/0", postgres=dsn)
-    return checked(values, secrets_of(redis_url="redis://127.0.0.1:9/0", postgres=dsn)).source
+    password = f"PASSWORD_OF_{urlsplit(dsn).username}".upper()
+    values["source"]["password"] = f"${{env:{password}}}"
+    given = secrets_of(redis_url="redis://127.0.0.1:9/0") | {password: urlsplit(dsn).password or "none"}
+    for name, secret in given.items():
+        ENVIRONMENT.setenv(name, secret)
+    return checked(values, given).source
 
 
 def play(dsn: str, scenario: Scenario) -> None:
@@ -47,7 +62,7 @@ def play(dsn: str, scenario: Scenario) -> None:
     asyncio.run(run())
 
 
-def brakes(side: SideConnection, **limits: int) -> Brakes:
+def brakes(side: SideConnection, **limits: Any) -> Brakes:
     ticks = iter(range(0, 10**6, 10))  # each look is a new one
     return Brakes(side, SnapshotConfig(**limits), "shop", Progress("shop", 1), lambda: next(ticks))
 
@@ -72,7 +87,7 @@ def test_no_limit_asks_nothing(database: Any) -> None:
 
 def test_a_replica_that_is_behind_holds_it_until_it_has_caught_up(database: Any) -> None:
     async def scenario(side: SideConnection, source: PostgresSource) -> None:
-        held = brakes(side, max_replica_lag=MEBIBYTE)
+        held = brakes(side, max_replica_lag="1MiB")
         stream = await ReplicationStream.connect(replication_conninfo(source, "replica"))
         try:
             begins = parse_lsn(await side.value("SELECT pg_current_wal_flush_lsn()::text"))
@@ -95,8 +110,10 @@ def test_a_replica_that_is_behind_holds_it_until_it_has_caught_up(database: Any)
     play(database.dsn, scenario)
 
 
-@pytest.mark.parametrize("limit", ["max_active_sessions", "max_replica_lag"])
-def test_a_role_that_may_not_look_is_told(database: Any, limit: str) -> None:
+@pytest.mark.parametrize(
+    "limit", [{"max_active_sessions": 10}, {"max_replica_lag": "1MiB"}], ids=lambda limit: next(iter(limit))
+)
+def test_a_role_that_may_not_look_is_told(database: Any, limit: dict[str, Any]) -> None:
     """Taken for calm, the brake would be none."""
     role, password = f"blind_{secrets.token_hex(4)}", secrets.token_hex(8)
     with psycopg.connect(database.dsn, autocommit=True) as admin:
@@ -110,7 +127,7 @@ def test_a_role_that_may_not_look_is_told(database: Any, limit: str) -> None:
                 begins = str(admin.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()[0])  # type: ignore[index]
                 await stream.start(f"START_REPLICATION PHYSICAL {begins}")
                 with pytest.raises(ConfigError) as refused:
-                    await brakes(side, **{limit: MEBIBYTE}).reason()
+                    await brakes(side, **limit).reason()
                 assert refused.value.code == "SNAPSHOT_BRAKE_BLIND"
             finally:
                 stream.close()
