@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.control import Command, LaneControl
-from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, Cursor, RefusedShape
+from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
 from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, OpenTransaction, SchemaEntry, SchemaRole
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.mark import Mark, MarkKind
+from tidegate.contracts.refused_shape import RefusedShape
 from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
 from tidegate.pgoutput.shape_changes import ShapeChangeKind
@@ -61,7 +62,8 @@ ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED, TEXT
 CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEXT, LONG, st.none() | POSITION)
 _SHAPE_ID = st.binary(min_size=8, max_size=8).map(bytes.hex)
 _KINDS = st.lists(st.sampled_from(ShapeChangeKind).map(str), unique=True).map(tuple)
-REFUSED = st.lists(st.builds(RefusedShape, _SHAPE_ID, _SHAPE_ID, _KINDS), max_size=MOST_REFUSED_SHAPES).map(tuple)
+_REFUSED_SHAPE = st.builds(RefusedShape, _SHAPE_ID, _SHAPE_ID, _KINDS, POSITION, st.none() | POSITION)
+REFUSED = st.lists(_REFUSED_SHAPE, max_size=16).map(tuple)
 CONTROL = st.builds(LaneControl, LONG, st.sampled_from(Command))
 DEAD_LETTER = st.builds(
     DeadLetter,

@@ -3,12 +3,22 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidegate.contracts.cursor import Cursor, RefusedShape, decode_cursor
+from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.refused_shape import RefusedShape
+from tidegate.lsn import Lsn
 from tidegate.position import Position
 
 Parts = tuple[object, bytes, Callable[[bytes], object]]
 
-REFUSED = (RefusedShape("0f1e2d3c4b5a6978", "8796a5b4c3d2e1f0", ("column_added", "type_changed")),)
+REFUSED = (
+    RefusedShape(
+        "0f1e2d3c4b5a6978",
+        "8796a5b4c3d2e1f0",
+        ("column_added", "type_changed"),
+        Position(Lsn(0x16B3000), 2),
+        Position(Lsn(0x16B3400), 0),
+    ),
+)
 
 
 def cursor_examples(cursor: Cursor) -> dict[str, Parts]:

@@ -2,19 +2,23 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import contract_values as values
 from kit.contract_examples import CURSOR
 
-from tidegate.contracts.ack import Ack, decode_ack, decode_position, encode_position
+from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.control import LaneControl, decode_control
-from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, Cursor, RefusedShape, decode_cursor
+from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.dead_letter import DeadLetter, decode_dead_letter
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
+from tidegate.contracts.fixed_width import decode_position, encode_position
 from tidegate.contracts.frame import Frame, decode_frame, decode_header, encode_frame
 from tidegate.contracts.mark import Mark, decode_mark
+from tidegate.contracts.refused_shape import RefusedShape, are_too_many
 from tidegate.contracts.status import LaneStatus, ReaderStatus
+from tidegate.lsn import Lsn
 from tidegate.pgoutput.shape_changes import ShapeChangeKind
 from tidegate.position import Position
 
@@ -44,9 +48,14 @@ def test_a_cursor_fits_beside_an_offset(cursor: Cursor) -> None:
     assert len(cursor.encode()) < 2048
 
 
-def test_the_most_refused_shapes_fit_beside_an_offset() -> None:
-    longest = RefusedShape("f" * 16, "f" * 16, tuple(map(str, ShapeChangeKind)))
-    assert len(replace(CURSOR, refused=(longest,) * MOST_REFUSED_SHAPES).encode()) < 4096 - 512
+@pytest.mark.parametrize(("kinds", "least"), [(list(ShapeChangeKind), 11), ([ShapeChangeKind.COLUMN_ADDED], 14)])
+def test_the_most_refused_shapes_fit_beside_an_offset(kinds: list[ShapeChangeKind], least: int) -> None:
+    end = Position(Lsn(2**64 - 1), 2**64 - 1)
+    longest = RefusedShape("f" * 16, "f" * 16, tuple(map(str, kinds)), end)
+    most = max(count for count in range(100) if not are_too_many((longest,) * count))
+
+    assert most >= least
+    assert len(replace(CURSOR, refused=(replace(longest, until=end),) * most).encode()) < 4096 - 512
 
 
 @given(values.CONTROL)

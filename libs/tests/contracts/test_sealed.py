@@ -8,9 +8,10 @@ from hypothesis import given
 from kit import contract_values as values
 from kit.contract_examples import ACK, CONTROL, CURSOR
 
-from tidegate.contracts.ack import Ack, decode_ack, decode_position
+from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.control import decode_control
 from tidegate.contracts.cursor import decode_cursor
+from tidegate.contracts.fixed_width import decode_position
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 
@@ -118,6 +119,8 @@ def test_a_number_is_no_text_and_no_truth_value(member: str, value: object) -> N
         ("refused", [{"shape": "0f1e2d3c4b5a6978", "kinds": []}]),
         ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "x", "kinds": []}]),
         ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "8796a5b4c3d2e1f0", "kinds": [1]}]),
+        ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "8796a5b4c3d2e1f0", "kinds": [], "since": "0:0"}]),
+        ("refused", [{"shape": "0f1e2d3c4b5a6978", "accepted": "8796a5b4c3d2e1f0", "kinds": [], "until": 7}]),
     ],
 )
 def test_a_cursor_with_a_wrong_member_is_refused(member: str, value: object) -> None:

@@ -4,18 +4,14 @@ LSNs and ordinals are written with a fixed width, so that the comparing script i
 compares them as text without losing a bit.
 """
 
-import re
 from dataclasses import dataclass
 
 from tidegate.contracts.document import build
+from tidegate.contracts.fixed_width import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
 from tidegate.position import Position
-
-# Only these widths compare as text as the numbers do.
-_LSN = re.compile("[0-9a-f]{16}", re.ASCII)
-_POSITION = re.compile("([0-9a-f]{16}):([0-9a-f]{16})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +61,3 @@ def decode_ack(value: bytes, *, sink: str, generation: str) -> Ack:
         )
     except (KeyError, ValueError):
         raise DecodeError("this ack lacks what an ack must say", code="ACK_MALFORMED") from None
-
-
-def encode_position(position: Position) -> str:
-    return f"{position.commit_lsn:016x}:{position.ordinal:016x}"
-
-
-def decode_position(text: object) -> Position:
-    match = _POSITION.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError("not a position")
-    return Position(Lsn(int(match[1], 16)), int(match[2], 16))
-
-
-def encode_fixed_lsn(lsn: Lsn) -> str:
-    return f"{lsn:016x}"
-
-
-def decode_fixed_lsn(text: object) -> Lsn:
-    if not isinstance(text, str) or _LSN.fullmatch(text) is None:
-        raise ValueError("not an LSN")
-    return Lsn(int(text, 16))

@@ -4,32 +4,15 @@ For a Kafka sink it is the metadata of the committed offset in the lane's consum
 guessed, and an offset counts only with the id of its topic.
 """
 
-import re
 from dataclasses import dataclass
 
-from tidegate.contracts.ack import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
 from tidegate.contracts.document import build
+from tidegate.contracts.fixed_width import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
+from tidegate.contracts.refused_shape import RefusedShape, members_of, refused_shapes
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
 from tidegate.position import Position
-
-MOST_REFUSED_SHAPES = 16
-"""Kafka keeps 4 kB beside an offset (offset.metadata.max.bytes); with so many of the longest a cursor has 3.5."""
-
-_SHAPE = re.compile("[0-9a-f]{16}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedShape:
-    """A shape of a table whose rows this lane delivers as dead letters."""
-
-    shape: str
-    """BLAKE2b-64 of the Relation message that describes it, in hexadecimal digits."""
-    accepted: str
-    """The one that was delivered before it: rows of that are again."""
-    kinds: tuple[str, ...]
-    """What had changed, of which the policy is dead_letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +34,10 @@ class Cursor:
 
     def encode(self) -> str:
         rewound = {} if self.rewound_from is None else {"rewound_from": encode_position(self.rewound_from)}
-        refused = {"refused": [_refused_members(each) for each in self.refused]} if self.refused else {}
         return seal(
             {
                 **rewound,
-                **refused,
+                **members_of(self.refused),
                 "generation": self.generation,
                 "topic_id": self.topic_id,
                 "epoch": self.epoch,
@@ -81,32 +63,10 @@ def decode_cursor(metadata: str) -> Cursor:
                 "position": decode_position(document["position"]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "rewound_from": None if rewound is None else decode_position(rewound),
-                "refused": tuple(map(_refused_shape, _list(document.get("refused", [])))),
+                "refused": refused_shapes(document),
             },
         )
         bytes.fromhex(cursor.epoch_nonce)
         return cursor
     except (KeyError, ValueError):
         raise DecodeError("this cursor lacks what a cursor must say", code="CURSOR_MALFORMED") from None
-
-
-def _refused_members(shape: RefusedShape) -> dict[str, object]:
-    return {"shape": shape.shape, "accepted": shape.accepted, "kinds": list(shape.kinds)}
-
-
-def _refused_shape(members: object) -> RefusedShape:
-    if not isinstance(members, dict):
-        raise ValueError("not an object")
-    kinds = _list(members["kinds"])
-    shape = build(RefusedShape, members | {"kinds": tuple(kinds)})
-    if not all(isinstance(kind, str) for kind in kinds) or not all(
-        map(_SHAPE.fullmatch, (shape.shape, shape.accepted))
-    ):
-        raise ValueError("not a refused shape")
-    return shape
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise ValueError("not a list")
-    return value

@@ -9,8 +9,8 @@ import json
 import re
 from dataclasses import asdict, dataclass, fields
 
-from tidegate.contracts.ack import decode_position, encode_position
 from tidegate.contracts.document import build, load
+from tidegate.contracts.fixed_width import decode_position, encode_position
 from tidegate.errors import DecodeError
 from tidegate.position import Position
 

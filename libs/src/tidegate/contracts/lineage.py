@@ -6,7 +6,7 @@ and a lane that has no past learns from it whether the topic still holds all tha
 
 from dataclasses import asdict, dataclass
 
-from tidegate.contracts.ack import decode_fixed_lsn, encode_fixed_lsn
+from tidegate.contracts.fixed_width import decode_fixed_lsn, encode_fixed_lsn
 from tidegate.contracts.document import build
 from tidegate.contracts.epoch import StreamOptions, decode_options
 from tidegate.contracts.generation import Generation

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from tidegate.contracts.ack import decode_position, encode_position
 from tidegate.contracts.document import build
+from tidegate.contracts.fixed_width import decode_position, encode_position
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.position import Position

@@ -8,8 +8,8 @@ import base64
 import json
 from dataclasses import dataclass
 
-from tidegate.contracts.ack import decode_position, encode_position
 from tidegate.contracts.document import load
+from tidegate.contracts.fixed_width import decode_position, encode_position
 from tidegate.errors import DecodeError
 from tidegate.position import Position
 

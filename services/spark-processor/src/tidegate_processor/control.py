@@ -13,8 +13,9 @@ from tidegate.checkpoint.redis_store import read_ack, read_lineage, write_ack
 from tidegate.checkpoint.store import AckOutcome
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
-from tidegate.contracts.ack import Ack, encode_position
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.control import LaneControl, decode_control
+from tidegate.contracts.fixed_width import encode_position
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError

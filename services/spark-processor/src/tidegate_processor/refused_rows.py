@@ -4,12 +4,13 @@ In plain Python, some 10 µs a row, and only for frames that describe a refused 
 at from outside: whose it is, and where it stands. A TRUNCATE has no row and goes on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameKind, SchemaRole, body_messages
+from tidegate.contracts.refused_shape import RefusedShape
 from tidegate.errors import DecodeError, RecordError
 from tidegate.events import Operation
 from tidegate.lsn import Lsn
@@ -49,6 +50,17 @@ class _Placed(NamedTuple):
     """Of a row: its transaction and its ordinal."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Of one frame."""
+
+    refused: _Refused
+    where: Sequence[RefusedShape]
+
+    def refuses(self, position: Position) -> bool:
+        return any(each.holds(position) for each in self.where)
+
+
 class RefusedRows:
     def __init__(self, lane: SinkConfig, shapes: ShapePolicy) -> None:
         self._takes, self._shapes = lane.takes, shapes
@@ -69,14 +81,14 @@ class RefusedRows:
             body.append(BODY_ENTRY.pack(len(written), placed.lsn) + written)
         return replace(frame, body=b"".join(body)) if letters else frame, tuple(letters)
 
-    def _refused(self, frame: Frame) -> dict[int, _Refused]:
+    def _refused(self, frame: Frame) -> dict[int, _Table]:
         entries = [entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT]
         types = tuple(message for message in entries if message[:1] == b"Y")
-        refused = (message for message in entries if message[:1] == b"R" and self._shapes.refuses(message))
-        tables = [self._table(message, types) for message in refused]
-        return {each.shape.relation.relation_id: each for each in tables}
+        refusals = {message: self._shapes.refusals(message) for message in entries if message[:1] == b"R"}
+        tables = [_Table(self._seen(message, types), where) for message, where in refusals.items() if where]
+        return {each.refused.shape.relation.relation_id: each for each in tables}
 
-    def _table(self, source: bytes, types: tuple[bytes, ...]) -> _Refused:
+    def _seen(self, source: bytes, types: tuple[bytes, ...]) -> _Refused:
         found = self._known.get((source, types))
         if found is None:
             if len(self._known) >= _KEPT:
@@ -97,22 +109,24 @@ class RefusedRows:
         )
 
     def _letter(
-        self, frame: Frame, placed: _Placed, tables: Mapping[int, _Refused], after: Position
+        self, frame: Frame, placed: _Placed, tables: Mapping[int, _Table], after: Position
     ) -> "RejectedChange | None":
         table = tables.get(int.from_bytes(placed.raw[1:5])) if placed.change is not None else None
         if table is None or placed.change is None:
             return None
         transaction, ordinal = placed.change
-        is_row_of_snapshot = frame.header.kind is FrameKind.SNAPSHOT
-        operation = Operation.SNAPSHOT if is_row_of_snapshot else _ROWS[placed.raw[:1]]
-        relation = table.shape.relation
-        is_new = Position(transaction.commit_lsn, ordinal) > after
-        if not is_new or not self._takes(relation.schema, relation.name, operation):
+        position = Position(transaction.commit_lsn, ordinal)
+        is_of_snapshot = frame.header.kind is FrameKind.SNAPSHOT  # then it stands where its frame does
+        operation = Operation.SNAPSHOT if is_of_snapshot else _ROWS[placed.raw[:1]]
+        refused, relation = table.refused, table.refused.shape.relation
+        if not table.refuses(frame.header.first if is_of_snapshot else position):
+            return None
+        if position <= after or not self._takes(relation.schema, relation.name, operation):
             return None
         from tidegate.columns.refusals import RejectedChange
 
-        raw = b"" if table.is_withheld else placed.raw
-        return RejectedChange(table.error, table.shape, operation, transaction, ordinal, placed.lsn, raw)
+        raw = b"" if refused.is_withheld else placed.raw
+        return RejectedChange(refused.error, refused.shape, operation, transaction, ordinal, placed.lsn, raw)
 
 
 def _placed(frame: Frame) -> Iterator[_Placed]:

@@ -10,19 +10,21 @@ changed at once decides: halt, then dead_letter, then evolve, then ignore.
 | A is not refused, the policy is dead_letter      | are refused; A is the shape accepted before  |
 | else                                             | go on, or the lane stands before them        |
 
-Invariant: what is refused is in the cursor, so a lane that begins behind the mark refuses the same rows; and it is
-refused only as long as the policy says so.
+A shape is refused from such a mark on, up to one that leads into it again and is accepted: a table may have had it
+before, and may come back to it another way. Invariant: what is refused is in the cursor, so a lane that begins behind
+the mark, or is rewound, refuses the same rows and no others; and it is refused only as long as the policy says so.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from tidegate.config.schema_policy import SchemaChangePolicy
 from tidegate.config.sinks import SinkConfig
-from tidegate.contracts.cursor import MOST_REFUSED_SHAPES, RefusedShape
 from tidegate.contracts.frame import Frame
 from tidegate.contracts.mark import MarkKind, decode_mark
+from tidegate.contracts.refused_shape import RefusedShape, are_too_many
 from tidegate.errors import StreamError
 from tidegate.events import Operation
 from tidegate.pgoutput.encode import encode_message
@@ -39,19 +41,20 @@ class ShapePolicy:
 
     def __init__(self, lane: SinkConfig, refused: Iterable[RefusedShape]) -> None:
         self._lane = lane
-        self._refused = {each.shape: each for each in refused if self._is_upheld(each)}
+        self._refused = [each for each in refused if self._is_upheld(each)]
 
     @property
     def refused(self) -> tuple[RefusedShape, ...]:
-        return tuple(self._refused.values())
+        return tuple(self._refused)
 
     @property
     def refuses_any(self) -> bool:
         return bool(self._refused)
 
-    def refuses(self, relation: bytes) -> bool:
-        """A relation, as a frame's schema section has it."""
-        return shape_id(relation) in self._refused
+    def refusals(self, relation: bytes) -> list[RefusedShape]:
+        """Of a relation, as a frame's schema section has it: where its rows are refused."""
+        shape = shape_id(relation)
+        return [each for each in self._refused if each.shape == shape]
 
     def is_told(self, frame: Frame, after: Position) -> bool:
         """Whether the sink is given this mark; a StreamError if the lane stops at it."""
@@ -63,26 +66,39 @@ class ShapePolicy:
         previous, current = shapes_of_mark(frame)
         if not any(self._lane.takes(current.schema, current.name, operation) for operation in Operation):
             return False
-        return self._meets(previous, current)
+        return self._meets(previous, current, frame.header.first)
 
-    def _meets(self, previous: Relation, current: Relation) -> bool:
+    def _meets(self, previous: Relation, current: Relation, at: Position) -> bool:
         changes = shape_changes(previous, current)
         policies = {self._lane.schema_changes.policy(change.kind) for change in changes}
         if SchemaChangePolicy.HALT in policies:
             raise _halted(current, changes)
         before, now = (shape_id(encode_message(each)) for each in (previous, current))
-        refused = self._refused.get(before)
-        if refused is not None and refused.accepted != now:
-            self._refuse(RefusedShape(now, refused.accepted, refused.kinds), current, changes)
-        elif refused is None and SchemaChangePolicy.DEAD_LETTER in policies:
+        left = next((each for each in self._refused if each.shape == before and each.holds_before(at)), None)
+        if left is not None and left.accepted != now:
+            self._refuse(RefusedShape(now, left.accepted, left.kinds, at), current, changes)
+        elif left is None and SchemaChangePolicy.DEAD_LETTER in policies:
             kinds = tuple(str(each.kind) for each in changes if self._is_refused(each.kind))
-            self._refuse(RefusedShape(now, before, tuple(dict.fromkeys(kinds))), current, changes)
+            self._refuse(RefusedShape(now, before, tuple(dict.fromkeys(kinds)), at), current, changes)
+        else:
+            self._refused = list(self._ended(now, at))
         return bool(policies & {SchemaChangePolicy.EVOLVE, SchemaChangePolicy.DEAD_LETTER})
 
     def _refuse(self, shape: RefusedShape, table: Relation, changes: tuple[ShapeChange, ...]) -> None:
-        if shape.shape not in self._refused and len(self._refused) >= MOST_REFUSED_SHAPES:
+        if any(each.holds(shape.since) and _is_alike(each, shape) for each in self._refused):
+            return
+        refused = [*self._ended(shape.shape, shape.since), shape]
+        if are_too_many(refused):
             raise _halted(table, changes)  # the cursor holds no more
-        self._refused[shape.shape] = shape
+        self._refused = refused
+
+    def _ended(self, shape: str, at: Position) -> Iterator[RefusedShape]:
+        """What is refused, but of this shape only before that place."""
+        for each in self._refused:
+            if each.shape != shape or not each.holds(at):
+                yield each
+            elif each.since < at:
+                yield replace(each, until=at)
 
     def _is_refused(self, kind: ShapeChangeKind) -> bool:
         return self._lane.schema_changes.policy(kind) is SchemaChangePolicy.DEAD_LETTER
@@ -97,6 +113,10 @@ class ShapePolicy:
 def shape_id(relation: bytes) -> str:
     """Equal for equal bytes of a relation, its own id among them."""
     return hashlib.blake2b(relation, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _is_alike(one: RefusedShape, other: RefusedShape) -> bool:
+    return (one.shape, one.accepted, one.kinds) == (other.shape, other.accepted, other.kinds)
 
 
 def _halted(table: Relation, changes: tuple[ShapeChange, ...]) -> StreamError:
