@@ -110,8 +110,8 @@ class Lane:
 
     def finish_stop(self) -> None:
         if self.state is LaneState.DRAINING:
-            while time.monotonic() < self._drain_until and not self._has_drained():
-                if self._query is not None:
+            with contextlib.suppress(PySparkException):  # a query that has failed is none to wait for
+                while self._query and time.monotonic() < self._drain_until and not self._has_drained():
                     self._query.awaitTermination(0.05)
             self._end_drained()
         self._errands.close()

@@ -7,6 +7,7 @@ Spark's Kafka source ─▶ stage.py: ingest → decode → route → encode →
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -24,6 +25,7 @@ from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
 from tidegate_processor.metrics import ProcessorMetrics
 from tidegate_processor.reloads import Reloads
+from tidegate_processor.spark import failures
 from tidegate_processor.spark.executors import are_elsewhere, await_executors
 from tidegate_processor.spark.figures import SparkWatch
 from tidegate_processor.spark.session import open_session, warm_up
@@ -38,6 +40,11 @@ _log = logs.get("processor")
 
 
 def run(reloads: Reloads, stop: threading.Event) -> ExitCode:
+    with failures.mapped():
+        return _run(reloads, stop)
+
+
+def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
     config = reloads.in_force
     sinks = [sink.name for sink in config.sinks]
     health, metrics = Health([*sinks, _CONFIGURATION]), ProcessorMetrics(sinks)
@@ -63,8 +70,9 @@ def run(reloads: Reloads, stop: threading.Event) -> ExitCode:
         try:
             return _watch(reloads, lanes, lane, health, metrics, stop, SparkWatch(session))
         finally:
-            _stop(list(lanes.values()))
-            session.stop()
+            with ExitStack() as ended:
+                ended.callback(session.stop)
+                _stop(list(lanes.values()))
 
 
 def _watch(
@@ -107,10 +115,12 @@ def _stands(lane: Lane) -> bool:
 
 
 def _stop(lanes: Sequence[Lane]) -> None:
-    for lane in lanes:
-        lane.begin_stop()
-    for lane in lanes:
-        lane.finish_stop()
+    """In their order, and whatever becomes of one of them, the others drain."""
+    with ExitStack() as steps:  # from the last to the first
+        for lane in reversed(lanes):
+            steps.callback(lane.finish_stop)
+        for lane in reversed(lanes):
+            steps.callback(lane.begin_stop)
     _log.info("lanes_stopped")
 
 

@@ -1,0 +1,83 @@
+"""The driver when Spark fails it, or a lane does: it starts again, and stops the other lanes in order."""
+
+import contextlib
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kit.pipelines import checked, document, secrets_of
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError, StreamingQueryException
+
+from tidegate.config.sinks import Trigger
+from tidegate.errors import ExitCode, TransientError
+from tidegate_processor import pipeline
+from tidegate_processor.lane import Lane
+from tidegate_processor.table import LaneState
+
+REDIS = "redis://:secret@127.0.0.1:6379"
+
+
+@pytest.mark.parametrize(
+    "failure", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("no answer"), PySparkRuntimeError("gone")]
+)
+def test_a_spark_that_is_gone_is_started_again_and_no_person_is_waited_for(failure, monkeypatch) -> None:
+    config = checked(document("shop", kafka="127.0.0.1:9", redis_url=REDIS), secrets_of(redis_url=REDIS))
+
+    def fails(_: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(pipeline, "open_session", fails)
+    with pytest.raises(TransientError) as failed:
+        pipeline.run(SimpleNamespace(in_force=config), threading.Event())  # type: ignore[arg-type]
+
+    assert (failed.value.code, failed.value.exit_code) == ("SPARK_FAILED", ExitCode.RETRY)
+
+
+class FailedQuery:
+    isActive = True
+
+    def awaitTermination(self, _: float) -> None:
+        raise StreamingQueryException("the stage died while it drained")
+
+    def stop(self) -> None:
+        return
+
+
+def draining(query: Any) -> Lane:
+    lane = object.__new__(Lane)
+    lane.sink, lane.state = "events", LaneState.DRAINING
+    lane._query, lane._drain_until, lane._checkpoint = query, time.monotonic() + 60, None
+    lane._config = SimpleNamespace(sink=lambda _: SimpleNamespace(trigger=Trigger.REALTIME))  # type: ignore[assignment]
+    lane._errands = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+    lane._log = SimpleNamespace(warning=lambda *_, **__: None)  # type: ignore[assignment]
+    nothing = SimpleNamespace(read=lambda: None, status=None, kill=lambda: None)
+    lane._heart = nothing  # type: ignore[assignment]
+    return lane
+
+
+def test_a_stage_that_dies_while_it_drains_does_not_break_the_stop() -> None:
+    lane = draining(FailedQuery())
+
+    lane.finish_stop()
+
+    assert lane.state is LaneState.STOPPED
+
+
+def test_lanes_are_stopped_in_order_whatever_becomes_of_one_of_them() -> None:
+    steps: list[str] = []
+
+    def lane(name: str, failure: Exception | None = None) -> Any:
+        def finish() -> None:
+            steps.append(f"{name} ends")
+            if failure is not None:
+                raise failure
+
+        return SimpleNamespace(begin_stop=lambda: steps.append(f"{name} begins"), finish_stop=finish)
+
+    with contextlib.suppress(Py4JNetworkError):
+        pipeline._stop([lane("first", Py4JNetworkError("the JVM is gone")), lane("second")])
+
+    assert steps == ["first begins", "second begins", "first ends", "second ends"]
