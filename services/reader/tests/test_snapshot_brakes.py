@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import threading
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -136,6 +137,55 @@ def test_a_role_that_may_not_look_is_told(database: Any, limit: dict[str, Any]) 
             play(dsn, scenario)
         finally:
             admin.execute(f"DROP ROLE {role}")  # type: ignore[arg-type]
+
+
+@contextmanager
+def connecting_sessions(dsn: str) -> Iterator[None]:
+    """Each is done before it has done anything, in a stream that does not end."""
+    is_over = threading.Event()
+
+    def connect() -> None:
+        while not is_over.is_set():
+            psycopg.connect(dsn).close()
+
+    threads = [threading.Thread(target=connect) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_session_that_connects_is_no_hidden_one(database: Any) -> None:
+    """It has a type, and no state yet: whoever may see everything was told that the role may not look."""
+    connecting = "SELECT 1 FROM pg_stat_activity WHERE (state IS NULL OR state = 'starting') AND datid IS NOT NULL"
+
+    async def scenario(side: SideConnection, _source: PostgresSource) -> None:
+        held, seen = brakes(side, max_active_sessions=10**6), 0
+        deadline = time.monotonic() + 30
+        while seen < 5 and time.monotonic() < deadline:
+            assert await held.reason() == ""
+            seen += bool(await side.fetch(connecting))
+        assert seen == 5
+
+    with connecting_sessions(database.dsn):
+        play(database.dsn, scenario)
+
+
+def test_a_server_that_does_not_track_its_sessions_is_told(database: Any) -> None:
+    """A busy one would look like one that has no sessions at all."""
+
+    async def scenario(side: SideConnection, _source: PostgresSource) -> None:
+        with psycopg.connect(database.dsn, autocommit=True) as busy:
+            busy.execute("SET track_activities = off")
+            with pytest.raises(ConfigError) as refused:
+                await brakes(side, max_active_sessions=10).reason()
+        assert refused.value.code == "SNAPSHOT_BRAKE_UNTRACKED"
+
+    play(database.dsn, scenario)
 
 
 def test_rows_wait_while_the_source_is_busy(fleet: Any, unused_port: int) -> None:

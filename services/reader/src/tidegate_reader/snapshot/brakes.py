@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 """An answer holds for so long, whoever asks."""
-# What the role may not see has neither state nor type. What the server does for itself is no session.
+# What the role may not see has neither state nor type; a session that is connecting has a type already. What the server
+# does for itself is no session.
 _SESSIONS = """
-SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state IS NULL)
+SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state IS NULL AND backend_type IS NULL),
+    count(*) FILTER (WHERE state = 'disabled')
 FROM pg_stat_activity WHERE datid IS NOT NULL AND (backend_type IS NULL OR backend_type = 'client backend')
 AND application_name NOT LIKE %s
 """
@@ -65,9 +67,11 @@ class Brakes:
         most = self._config.max_active_sessions
         if most is None:
             return ""
-        [(active, hidden)] = await self._side.fetch(_SESSIONS, [self._ours])
+        [(active, hidden, untracked)] = await self._side.fetch(_SESSIONS, [self._ours])
         if hidden:
             raise _blind("max_active_sessions")
+        if untracked:
+            raise _untracked()
         return f"the source to have no more than {most} active sessions, now {active}" if active > most else ""
 
     async def _replicas(self) -> str:
@@ -85,4 +89,13 @@ def _blind(setting: str) -> ConfigError:
         f"the role may not see what snapshot.{setting} looks at",
         code="SNAPSHOT_BRAKE_BLIND",
         remedy=f"GRANT pg_monitor TO the role, or leave snapshot.{setting} out.",
+    )
+
+
+def _untracked() -> ConfigError:
+    return ConfigError(
+        "the server does not track what its sessions do, which snapshot.max_active_sessions looks at",
+        code="SNAPSHOT_BRAKE_UNTRACKED",
+        remedy="Set track_activities = on for the server and each of its roles, or leave "
+        "snapshot.max_active_sessions out.",
     )
