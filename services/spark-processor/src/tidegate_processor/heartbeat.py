@@ -1,7 +1,7 @@
 """A lane's line to its stage, from the driver's side: what it says of itself, what it is told, and its end by force.
 
 Invariant: how long a stage has been silent is measured here, from when it said something new: on a cluster its clock is
-another machine's.
+another machine's. While Redis does not answer nobody can be heard, and silence does not count.
 """
 
 import contextlib
@@ -29,8 +29,9 @@ class Heartbeat:
         self.status: LaneStatus | None = None
         """Of the current incarnation, or what the driver has said for it."""
         self.incarnation = 0
-        self._heard = 0.0
-        """When `status` was new, by the monotonic clock."""
+        self._heard = self._looked = time.monotonic()
+        """When `status` was new, or the incarnation began, as much later as Redis has not answered since; and when it
+        was looked for."""
         self._redis, self._pipeline, self._sink = client, pipeline, sink
         self._key = names.lane_status_key(pipeline, sink)
         self._log = logs.get(f"lane.{sink}")
@@ -39,6 +40,7 @@ class Heartbeat:
         """A new incarnation. Stages of older ones commit nothing more, also if this machine's clock was set back."""
         self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000, self._posted() + 1)
         self.status = None
+        self._heard = self._looked = time.monotonic()
         self.post(Command.RUN)
         return self.incarnation
 
@@ -50,13 +52,19 @@ class Heartbeat:
             self._log.failure("control_not_posted", error, command=command)
 
     def read(self) -> None:
-        status = self._told()
+        before = self._looked
+        try:
+            status = self._told()
+        except redis.RedisError:
+            status = None
+            self._heard += time.monotonic() - before
+        self._looked = time.monotonic()
         if status is not None and status.incarnation == self.incarnation and status != self.status:
-            self.status, self._heard = status, time.monotonic()
+            self.status, self._heard = status, self._looked
 
-    def age_seconds(self) -> float | None:
-        """None: the incarnation has not spoken yet."""
-        return None if self.status is None else time.monotonic() - self._heard
+    def silent_seconds(self) -> float:
+        """Since its last word, or since the incarnation began."""
+        return time.monotonic() - self._heard
 
     def speak(self, state: State) -> bool:
         """For a stage that does not run: the last figures, and a state. Whether there was anything to say."""
@@ -81,7 +89,9 @@ class Heartbeat:
                 time=now,
                 started=now,
             )
-            self.status = self._told() or new
+            with contextlib.suppress(redis.RedisError):
+                self.status = self._told()
+            self.status = self.status or new
         return self.speak(state)
 
     def kill(self) -> None:
@@ -108,10 +118,10 @@ class Heartbeat:
             return 0
 
     def _told(self) -> LaneStatus | None:
+        value = self._redis.get(self._key)
         try:
-            value = self._redis.get(self._key)
             return LaneStatus.decode(value) if isinstance(value, bytes) else None
-        except (redis.RedisError, DecodeError):
+        except DecodeError:
             return None
 
 

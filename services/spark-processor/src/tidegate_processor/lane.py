@@ -240,7 +240,7 @@ class Lane:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._is_idle:
             self._heart.speak(State.RUNNING)
-        elif self._is_silent(age):
+        elif self._is_silent:
             self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
 
@@ -251,11 +251,10 @@ class Lane:
             return False
         return not self._query.status["isTriggerActive"]
 
-    def _is_silent(self, age: float) -> bool:
-        last = self._heart.age_seconds()
-        if last is None:
-            return age > _FIRST_WORD_SECONDS
-        return last > _SILENT_SECONDS and self._heart.redis_answers()
+    @property
+    def _is_silent(self) -> bool:
+        patience = _FIRST_WORD_SECONDS if self.status is None else _SILENT_SECONDS
+        return self._heart.silent_seconds() > patience and self._heart.redis_answers()
 
     def _fail(self, failure: Failure) -> None:
         self._end_query()
