@@ -28,7 +28,8 @@ def read_back(config: PipelineConfig, start: int, stop: int) -> Iterator[Record]
         while True:
             message = consumer.poll(_POLL_SECONDS)
             error = message.error() if message is not None else None
-            if time.monotonic() > deadline or (error is not None and not error.retriable()):
+            has_none = message is None or error is not None
+            if (has_none and time.monotonic() > deadline) or (error is not None and not error.retriable()):
                 raise TransientError(
                     "Kafka did not give a stretch of the raw topic that has been read before",
                     code="RAW_TOPIC_UNREADABLE",
@@ -38,8 +39,8 @@ def read_back(config: PipelineConfig, start: int, stop: int) -> Iterator[Record]
                 continue
             if message.offset() >= stop:
                 return
-            deadline = time.monotonic() + _CALL_SECONDS
             yield message.offset(), message.value()
+            deadline = time.monotonic() + _CALL_SECONDS  # what is done with a record takes as long as it takes
             if message.offset() + 1 == stop:
                 return
 
