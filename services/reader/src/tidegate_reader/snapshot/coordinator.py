@@ -28,7 +28,7 @@ from tidegate_reader.snapshot.job import Job, is_complete
 from tidegate_reader.snapshot.outlet import Insert, Outlet
 from tidegate_reader.snapshot.planning import chosen, plan_tables, wanted
 from tidegate_reader.snapshot.readers import Readers
-from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, over
+from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, failed, gone_on, over, unread
 from tidegate_reader.snapshot.store import Kept, Store
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ class Snapshots:
                 if is_for_a_person or error.code == _EPOCH_OVER:
                     raise
                 self._around.log.failure("snapshot_failed", error)
-                failed = over(job.record, SnapshotState.FAILED, unix_microseconds())
-                await self._end(job, replace(failed, code=error.code, message=error.message, remedy=error.remedy))
+                await self._end(job, failed(job.record, error, unix_microseconds()))
 
     def top(self) -> Job | None:
         """The one that is read now."""
@@ -156,6 +155,8 @@ class Snapshots:
         job.set(state)
         if state is SnapshotState.CANCELLED:
             job.record = over(job.record, state, unix_microseconds())
+        elif state is SnapshotState.RUNNING:
+            job.record = gone_on(job.record)
         await self._store.write(job.record)
         if state is not SnapshotState.CANCELLED:
             self._tell(job, f"snapshot_{state}")
@@ -177,12 +178,10 @@ class Snapshots:
         return [job.record.id for job in self.jobs.values() if is_lost(job.record, acks, required, topic_id, beginning)]
 
     async def _read_again(self, job: Job) -> None:
-        """From the beginning: what was read is gone, or may be."""
+        """From the beginning: what was read is gone, or may be. One that was stopped, once it is resumed."""
         await self._store.forget(job.record.id, job.tables)
         job.tables.clear()
-        job.record = replace(
-            job.record, state=SnapshotState.WAITING, has_plan=False, finished=0, end_offset=0, topic_id=""
-        )
+        job.record = unread(job.record)
         await self._store.write(job.record)
         self._around.log.warning("snapshot_lost_in_raw_topic", snapshot=job.record.id)
 

@@ -6,12 +6,14 @@
 | reads on at or behind where that topic begins now | found |
 | else: the topic was made anew, or retention took what the sink has not read | lost: read again |
 
-Positions tell nothing here: rows of a snapshot move none, and the source does not send them again.
+Positions tell nothing here: rows of a snapshot move none, and the source does not send them again. Nobody waits for
+those of a cancelled one. Of a paused or failed one it counts for the day it is resumed.
 """
 
 from collections.abc import Mapping, Sequence
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.snapshot_status import SnapshotState
 from tidegate_reader.snapshot.records import SnapshotRecord
 
 
@@ -23,7 +25,7 @@ def is_lost(
     record: SnapshotRecord, acks: Mapping[str, Ack], required: Sequence[str], topic_id: str, beginning: int
 ) -> bool:
     """`beginning`: first raw offset that is left of the topic with that id."""
-    if record.is_delivered or not record.topic_id:
+    if record.state is SnapshotState.CANCELLED or record.is_delivered or not record.topic_id:
         return False
     if record.topic_id == topic_id and beginning <= record.first_offset:
         return False

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from tidegate.contracts.document import build, load
 from tidegate.contracts.snapshot_request import Comparison, RowFilter
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
-from tidegate.errors import DecodeError
+from tidegate.errors import DecodeError, TidegateError
 from tidegate_reader.snapshot.pages import Heap
 
 VERSION = 1
@@ -116,6 +116,25 @@ def decode_table_record(value: bytes) -> TableRecord:
 
 def over(record: SnapshotRecord, state: SnapshotState, now: int) -> SnapshotRecord:
     return replace(record, state=state, finished=now)
+
+
+def failed(record: SnapshotRecord, error: TidegateError, now: int) -> SnapshotRecord:
+    """Until a person lets it go on."""
+    record = over(record, SnapshotState.FAILED, now)
+    return replace(record, code=error.code, message=error.message, remedy=error.remedy)
+
+
+def gone_on(record: SnapshotRecord) -> SnapshotRecord:
+    """What it had sent until it was stopped may be with the sinks; what comes now is not."""
+    return replace(record, state=SnapshotState.RUNNING, end_offset=0, is_delivered=False)
+
+
+def unread(record: SnapshotRecord) -> SnapshotRecord:
+    """Nothing of it has been read. If a person has to let it go on, that stays so."""
+    record = replace(record, has_plan=False, end_offset=0, topic_id="")
+    if record.state in (SnapshotState.PAUSED, SnapshotState.FAILED):
+        return record
+    return replace(record, state=SnapshotState.WAITING, finished=0)
 
 
 def _heap(members: object) -> Heap:
