@@ -15,6 +15,9 @@ from tidegate.contracts.snapshot_request import Comparison, RowFilter
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import DecodeError, TransientError
 from tidegate.lsn import Lsn
+from tidegate.pgoutput.encode import encode_message
+from tidegate.pgoutput.messages import Begin, Commit, LogicalMessage
+from tidegate.pgoutput.wire import XLogData, encode_envelope
 from tidegate.position import BEGINNING
 from tidegate_reader.framer import Framer
 from tidegate_reader.frames import EpochStamp
@@ -211,6 +214,34 @@ def test_the_stream_is_counted_without_rows_and_a_window_that_it_fills_is_given_
             await put_rows(rows(), outlet, head, (), 800, Throttle(None, None), lambda: outlet.stream_bytes > 0)
         assert given_up.value.code == "SNAPSHOT_WINDOW_LONG"
         assert outlet.take(framer, 0.0) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_frame_of_the_stream_that_rows_push_out_counts_as_the_streams() -> None:
+    """All of it passed for rows as soon as some waited, and no window was ever given up."""
+
+    async def scenario() -> None:
+        stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
+        framer = Framer(
+            stamp, max_frame_bytes=5000, linger_seconds=9, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
+            next_seq=1, wall_clock=lambda: 0,
+        )  # fmt: skip
+        outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None)
+        durable = outlet.before(lambda _frame, _offset: None)
+        messages = (
+            Begin(Lsn(100), 0, 1),
+            LogicalMessage(True, Lsn(100), "x", b"y" * 1000),
+            Commit(Lsn(100), Lsn(140), 0),
+        )
+        await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"1\n"], 1))
+        fed = framer.feed([encode_envelope(XLogData(Lsn(100), Lsn(140), 0, encode_message(m))) for m in messages], 0.0)
+        frames = fed + outlet.take(framer, 0.0)
+        for frame in frames:
+            durable(frame, frame.seq)
+        stream = [frame for frame in frames if decode_frame(frame.data).header.kind is FrameKind.WAL]
+        assert len(stream) == 1
+        assert outlet.stream_bytes == len(stream[0].data)
 
     asyncio.run(scenario())
 

@@ -72,17 +72,18 @@ class Outlet:
         has_room = is_alone or self._in_flight() <= self._most_in_flight
         if not self._waiting or not has_room or (span := framer.pause(now)) is None:
             return []
-        frames: list[SealedFrame] = []
+        # The stream's own frame, which the pause has closed, counts as what it is.
+        frames, rows = framer.sealer.take(), list[SealedFrame]()
         for _ in range(min(_AT_ONCE, len(self._waiting))):
             insert = self._waiting.popleft()
             self._waiting_bytes -= insert.size
             _seal(framer, insert, replace(span, messages=insert.rows), now)
-            frames += framer.sealer.take()
+            rows += framer.sealer.take()
             if not insert.placed.cancelled():
-                insert.placed.set_result(self._epoch_offset + frames[-1].seq)
-        self._rows_in_flight.update(frame.seq for frame in frames)
+                insert.placed.set_result(self._epoch_offset + rows[-1].seq)
+        self._rows_in_flight.update(frame.seq for frame in rows)
         self._tell()
-        return frames
+        return frames + rows
 
     def before(self, then: Callable[[SealedFrame, int], None]) -> Callable[[SealedFrame, int], None]:
         """What the publisher tells: a frame is acknowledged at this offset."""
