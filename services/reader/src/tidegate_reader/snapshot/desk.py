@@ -28,6 +28,7 @@ from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import ConfigError, DecodeError, TidegateError
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.snapshot.records import SnapshotRecord
+from tidegate_reader.snapshot.refusals import beside_a_standby
 
 if TYPE_CHECKING:
     from tidegate.contracts.ack import Ack
@@ -143,11 +144,7 @@ class SnapshotDesk:
         if request.id in self._snapshots.jobs:
             return
         if await self._side.value("SELECT pg_is_in_recovery()"):
-            raise ConfigError(
-                "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
-                code="SNAPSHOT_STANDBY",
-                remedy="Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
-            )
+            raise beside_a_standby()
         await self._snapshots.check_names(request.tables)
         await self._snapshots.add(
             SnapshotRecord(

@@ -3,7 +3,7 @@
     lane comes in at the log's end ─▶ its first ack ─▶ a snapshot of its tables, beside the stream
 
 Invariant: rows are read after the lane has its place, so what changes later comes to it by the stream; and it is
-written down in whose name they are read, so that it happens once.
+written down in whose name they are read, so that it happens once. Where none can be read, that is written down.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tidegate.contracts.snapshot_request import join_table
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.events import Operation
 from tidegate_reader.snapshot.catalogue import published
-from tidegate_reader.snapshot.records import SnapshotRecord
+from tidegate_reader.snapshot.records import SnapshotRecord, failed, over
+from tidegate_reader.snapshot.refusals import beside_a_standby
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -43,20 +44,21 @@ class NewSinks:
     async def _ask(self, sink: SinkConfig) -> None:
         async with self._readers.asking() as link:
             listed = await published(link.execute, self._config.publication_names, self._readers.server_version)
-        tables = tuple(join_table(table.schema, table.name) for table in listed if _takes(sink, table))
+            [(is_standby,)] = await link.execute("SELECT pg_is_in_recovery()")
         now = unix_microseconds()
-        await self._snapshots.add(
-            SnapshotRecord(
-                id=secrets.token_hex(16),
-                kind=SnapshotKind.REQUESTED,
-                # Without a table it would be one of them all.
-                state=SnapshotState.WAITING if tables else SnapshotState.DONE,
-                by=_owner(sink),
-                requested=now,
-                finished=0 if tables else now,
-                tables=tables,
-            )
+        record = SnapshotRecord(
+            id=secrets.token_hex(16),
+            kind=SnapshotKind.REQUESTED,
+            state=SnapshotState.WAITING,
+            by=_owner(sink),
+            requested=now,
+            tables=tuple(join_table(table.schema, table.name) for table in listed if _takes(sink, table)),
         )
+        if not record.tables:  # it would be one of them all
+            record = over(record, SnapshotState.DONE, now)
+        elif is_standby == "t":
+            record = failed(record, beside_a_standby(), now)
+        await self._snapshots.add(record)
 
 
 def _owner(sink: SinkConfig) -> str:

@@ -46,6 +46,14 @@ def refused_reading(state: str) -> TidegateError:
         )
     if state in ("42703", "42P01", "3F000"):
         return TransientError(
+def beside_a_standby() -> ConfigError:
+    return ConfigError(
+        "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
+        code="SNAPSHOT_STANDBY",
+        remedy="Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
+    )
+
+
             f"a table has changed while it was read (SQLSTATE {state})",
             code="SNAPSHOT_TABLE_CHANGED",
             remedy="Nothing: it is looked at again.",
