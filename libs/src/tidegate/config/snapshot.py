@@ -32,19 +32,21 @@ class SnapshotConfig(Model):
         ge=timedelta(seconds=1),
         description="How long a transaction may read, because nothing that it sees can be vacuumed: the snapshot before"
         " the stream is given up when it is older, and what is left is read beside the stream; a piece there is read"
-        " again, smaller.",
+        " again, smaller. A table without a replica identity is one piece there: if it takes longer, the snapshot fails"
+        " at once, for it would take as long again.",
     )
     max_rows_per_second: int | None = Field(None, ge=1, description="Read no faster. Default: no limit.")
     max_bytes_per_second: Size | None = Field(None, ge=1024, description="Read no faster. Default: no limit.")
     max_active_sessions: int | None = Field(
         None,
         ge=1,
-        description="No further piece is begun while more sessions than that are active at the source, our own left"
-        " out. The role needs `pg_monitor`. Default: no limit.",
+        description="Beside the stream no further piece is begun while more sessions than that are active at the"
+        " source, our own left out; before the stream one is, for the source keeps WAL until all are read. The role"
+        " needs `pg_monitor`. Default: no limit.",
     )
     max_replica_lag: Size | None = Field(
         None,
         ge=2**20,
-        description="No further piece is begun while a physical replica is further behind, in WAL that it has not"
-        " replayed. The role needs `pg_monitor`. Default: no limit.",
+        description="Beside the stream no further piece is begun while a physical replica is further behind, in WAL"
+        " that it has not replayed; before the stream one is. The role needs `pg_monitor`. Default: no limit.",
     )

@@ -1,4 +1,4 @@
-"""What has to be calm at the source before another piece of a table is read: its sessions, and its replicas.
+"""What has to be calm at the source before another piece of a table is read beside the stream: sessions and replicas.
 
 Invariant: a brake that can't see is none: what the role may not look at is refused, never taken for calm.
 """

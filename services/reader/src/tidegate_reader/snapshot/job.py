@@ -33,6 +33,8 @@ class Piece:
     is_last: bool
     is_moved: bool = False
     """Not pages: what has moved since the first reading."""
+    is_whole: bool = False
+    """No smaller ones can be made of it."""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class Job:
             in_ranges = server_version >= OLDEST_TID_RANGE and (is_exported or table.has_key)
             piece = _next(table, published, pages if in_ranges else 2**32)
             if piece is not None:
-                return piece
+                return replace(piece, is_whole=piece.is_moved or not in_ranges)
         return None
 
     def finished(self, piece: Piece, rows: int, size: int) -> None:

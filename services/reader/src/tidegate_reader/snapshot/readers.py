@@ -18,6 +18,7 @@ from tidegate.contracts.frame import SchemaRole
 from tidegate.contracts.snapshot import SnapshotHead, reading_number
 from tidegate.errors import TransientError
 from tidegate.observability import logs
+from tidegate.quoting import qualified
 from tidegate_reader.snapshot import catalogue, reading
 from tidegate_reader.snapshot.brakes import LOOK_SECONDS, Brakes
 from tidegate_reader.snapshot.job import Job, Piece
@@ -29,8 +30,10 @@ from tidegate_reader.snapshot.refusals import (
     EXPORT_GONE,
     TABLE_CHANGED,
     TABLE_LOCKED,
+    TABLE_LONG,
     TOO_OLD,
     WINDOW_LONG,
+    table_too_long,
     transaction_too_old,
 )
 from tidegate_reader.snapshot.throttle import Throttle
@@ -118,7 +121,8 @@ class Readers:
         breaks = 0
         try:
             while is_wanted():
-                if reason := await self._brakes.reason():
+                # The exported snapshot holds the stream, WAL and an old transaction: sooner done is kinder.
+                if exported is None and (reason := await self._brakes.reason()):
                     job.waits_for = reason
                     await asyncio.sleep(LOOK_SECONDS)
                     continue
@@ -133,7 +137,7 @@ class Readers:
                     link = None
                     piece.heap.put_back(piece.pages)
                     breaks += error.code != TABLE_LOCKED
-                    if error.code == EXPORT_GONE or breaks > MOST_BREAKS:
+                    if error.code in (EXPORT_GONE, TABLE_LONG) or breaks > MOST_BREAKS:
                         raise
                     await self._before_next_try(job, piece, exported, error, breaks)
                 else:
@@ -156,7 +160,8 @@ class Readers:
             async with asyncio.timeout(self._config.snapshot.max_transaction_age.total_seconds()):
                 return await self._read_piece(link, job, piece, None)
         except TimeoutError:
-            raise transaction_too_old() from None
+            name = qualified(piece.heap.schema, piece.heap.name)
+            raise (table_too_long(name) if piece.is_whole else transaction_too_old()) from None
 
     async def _read_piece(self, link: ReadingLink, job: Job, piece: Piece, exported: Exported | None) -> Counted:
         self._count += 1

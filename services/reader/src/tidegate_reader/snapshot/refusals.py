@@ -15,6 +15,7 @@ from tidegate.errors import ConfigError, TidegateError, TransientError
 EXPORT_GONE = "SNAPSHOT_EXPORT_GONE"
 TABLE_CHANGED = "SNAPSHOT_TABLE_CHANGED"
 TABLE_LOCKED = "SNAPSHOT_TABLE_LOCKED"
+TABLE_LONG = "SNAPSHOT_TABLE_LONG"
 TOO_OLD = "SNAPSHOT_TOO_OLD"
 WINDOW_LONG = "SNAPSHOT_WINDOW_LONG"
 
@@ -23,8 +24,16 @@ def transaction_too_old() -> TransientError:
     return TransientError(
         "a piece of a table took longer to read than a transaction may",
         code="SNAPSHOT_TOO_OLD",
-        remedy="It is read again, in smaller pieces. A table without a key can't be: raise "
-        "snapshot.max_transaction_age, or give it a replica identity.",
+        remedy="It is read again, in smaller pieces.",
+    )
+
+
+def table_too_long(table: str) -> TransientError:
+    return TransientError(
+        f"{table} took longer to read than a transaction may, and can't be read in pieces",
+        code="SNAPSHOT_TABLE_LONG",
+        remedy="Raise snapshot.max_transaction_age, or give it a replica identity; then resume the snapshot. "
+        "Before PostgreSQL 14 every table is one piece.",
     )
 
 
@@ -37,6 +46,14 @@ def window_too_long() -> TransientError:
     )
 
 
+def beside_a_standby() -> ConfigError:
+    return ConfigError(
+        "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
+        code="SNAPSHOT_STANDBY",
+        remedy="Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
+    )
+
+
 def refused_reading(state: str) -> TidegateError:
     if state == "42501":
         return ConfigError(
@@ -46,14 +63,6 @@ def refused_reading(state: str) -> TidegateError:
         )
     if state in ("42703", "42P01", "3F000"):
         return TransientError(
-def beside_a_standby() -> ConfigError:
-    return ConfigError(
-        "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
-        code="SNAPSHOT_STANDBY",
-        remedy="Point the source at the primary, or take the snapshot while the slot is made (snapshot.mode).",
-    )
-
-
             f"a table has changed while it was read (SQLSTATE {state})",
             code="SNAPSHOT_TABLE_CHANGED",
             remedy="Nothing: it is looked at again.",
