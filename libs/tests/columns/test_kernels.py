@@ -14,6 +14,7 @@ import pytest
 from kit.made_frames import SYSTEM_ID, TEXTS, frame_of
 
 from tidegate.columns import (
+    begins,
     cast_arrays,
     cast_hstore,
     cast_kernels,
@@ -31,9 +32,11 @@ from tidegate.columns.cast_nested import cast_text
 from tidegate.columns.casts import EXTENSIONS, cast_of
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import EncodedFrame, FrameEncoder
+from tidegate.columns.sampled import SampledScan
 from tidegate.columns.typed import Caster
 from tidegate.contracts.frame import Frame
 from tidegate.lsn import Lsn
+from tidegate.observability.trace_context import Sampler
 from tidegate.pgoutput.messages import (
     Begin,
     Column,
@@ -45,6 +48,7 @@ from tidegate.pgoutput.messages import (
     ReplicaIdentity,
     Truncate,
 )
+from tidegate.position import BEGINNING
 
 SOURCE = EventSource("shop", "shopdb", SYSTEM_ID)
 ORDERS = Relation(5, "public", "orders", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1), Column(0, "note", 25, -1)))
@@ -62,6 +66,7 @@ KERNELS: list[Any] = [
     key_sets.note,
     key_sets.find,
     key_sets.settle,
+    begins.find_begins,
 ]
 
 
@@ -81,6 +86,7 @@ def test_after_warming_nothing_is_compiled_any_more() -> None:
     for text in TEXTS:
         _encode(_transaction(Insert(5, (b"1", text)), Truncate((5,), 1), Origin(Lsn(1), "x")))
     _encode(_transaction())
+    assert len(SampledScan(Sampler(1.0)).of(_transaction(), BEGINNING)) == 1
     for batch in FrameDecoder(SOURCE).decode(
         _transaction(Insert(5, (b"1", None)), LogicalMessage(1, Lsn(1), "p", b"c"))
     ):

@@ -1,16 +1,19 @@
 """Which transactions of a frame are sampled: as the reader decides of each, one by one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from kit.frames import COMMIT_TIME, GENERATION, RawLog, row
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.frames import COMMIT_TIME, GENERATION, ORDERS, RawLog, row
 
 from tidegate.columns.sampled import SampledScan
 from tidegate.contracts.frame import BODY_ENTRY, Frame, decode_frame
 from tidegate.lsn import Lsn
 from tidegate.observability.trace_context import Sampler, trace_of
 from tidegate.pgoutput.encode import encode_message
-from tidegate.pgoutput.messages import Begin, Commit, Message
+from tidegate.pgoutput.messages import Begin, Commit, Insert, Message
 from tidegate.position import BEGINNING, Position
 
 EVEN_STEP = 0x40
@@ -63,6 +66,30 @@ def test_one_in_two_frames_is_found_in_both() -> None:
 
     [head], [tail] = (scan.of(decode_frame(each), BEGINNING) for each in log.frames[1:])
     assert head == tail
+
+
+def test_a_body_cut_anywhere_gives_what_stands_before_the_cut() -> None:
+    lsns = [Lsn(0x1000 + EVEN_STEP * each) for each in range(3)]
+    whole, scan = frame(lsns), SampledScan(Sampler(1.0))
+
+    found = [lsns_of(scan, replace(whole, body=whole.body[:cut])) for cut in range(len(whole.body) + 1)]
+    assert all(each == lsns[: len(each)] for each in found)
+    assert (found[0], found[-1]) == ([], lsns)
+    assert sorted(found, key=len) == found
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_break_it(body: bytes) -> None:
+    assert len(lsns_of(SampledScan(Sampler(1.0)), replace(frame([Lsn(8)]), body=body))) <= len(body) // 33
+
+
+def test_a_row_that_looks_like_a_begin_is_none() -> None:
+    text = BODY_ENTRY.pack(21, 0) + b"B" + bytes(20)
+    log = RawLog()
+    log.epoch()
+    made = decode_frame(log.transaction(Insert(ORDERS.relation_id, (b"1", text * 3))))
+
+    assert len(SampledScan(Sampler(1.0)).of(made, BEGINNING)) == 1
 
 
 def test_a_frame_without_a_transaction_has_none() -> None:

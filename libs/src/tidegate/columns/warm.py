@@ -12,11 +12,13 @@ from tidegate.columns.copy_rows import insert_entries
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
 from tidegate.columns.rewrites import FrameRewriter
+from tidegate.columns.sampled import SampledScan
 from tidegate.columns.typed import Caster
 from tidegate.columns.windows import Window
 from tidegate.contracts.frame import BODY_ENTRY, Frame, FrameHeader, FrameKind, SchemaEntry, SchemaRole
 from tidegate.contracts.generation import Generation
 from tidegate.lsn import ZERO, Lsn
+from tidegate.observability.trace_context import Sampler
 from tidegate.pgoutput import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Insert, Relation, ReplicaIdentity
 from tidegate.pgoutput.rewrite import Writer, Written
@@ -34,6 +36,7 @@ def warm() -> None:
     for batch in FrameDecoder(source).decode(frame):
         Caster().cast(batch)
     FrameRewriter(_masked, lambda *_: True).rewrite(frame)
+    SampledScan(Sampler(1.0)).of(frame, BEGINNING)
     window = Window(_RELATION, BEGINNING)
     window.note(frame)
     window.judge(frame, b"1\n")

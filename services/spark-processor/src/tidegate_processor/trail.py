@@ -7,8 +7,8 @@
 | committed | the sink's commit of the last frame begins | it is durable, with its cursor |
 | acked | it is durable | its ack is in Redis |
 
-Invariant: without tracing a lane's sink and link are handed on as they are. With it a frame costs one scan, and only
-what is sampled is an object; a frame of which the sink takes nothing begins no span.
+Invariant: without tracing a lane's sink and link are handed on as they are. With it a frame costs one look at
+its heads, and only what is sampled is an object; a frame of which the sink takes nothing begins no span.
 """
 
 import time
