@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.cursor_examples import cursor_examples
+from kit.cursor_examples import ack_examples, cursor_examples
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
 from kit.replay_examples import replay_examples
 from kit.snapshot_examples import DOCUMENTS
 
-from tidegate.contracts.ack import Ack, decode_ack
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress, decode_dead_letter
@@ -194,10 +194,9 @@ def examples() -> dict[str, Example]:
     for name, (head, schema, body, least) in frames().items():
         encoded = encode_frame(head, schema, (body,), min_bytes=least)
         found[f"frame-v1-{name}.bin"] = Example(Frame(head, schema, body), encoded, decode_frame)
-    told = DOCUMENTS | replay_examples(DEAD_LETTER, RESOLUTION) | cursor_examples(CURSOR)
+    told = DOCUMENTS | replay_examples(DEAD_LETTER, RESOLUTION) | cursor_examples(CURSOR) | ack_examples(ACK)
     found |= {name: Example(*parts) for name, parts in told.items()}
     return found | {
-        "ack.json": Example(ACK, ACK.encode(), lambda b: decode_ack(b, sink="orders", generation=GENERATION.id)),
         "lane-request-since.json": Example(LANE_REQUEST_SINCE, LANE_REQUEST_SINCE.encode(), decode_request),
         "lane-request-offset.json": Example(LANE_REQUEST_OFFSET, LANE_REQUEST_OFFSET.encode(), decode_request),
         "lane-outcome.json": Example(LANE_OUTCOME, LANE_OUTCOME.encode(), decode_outcome),

@@ -58,12 +58,12 @@ def headers(draw: st.DrawFn) -> FrameHeader:
 
 FRAME = st.builds(Frame, headers(), st.lists(SCHEMA, max_size=4).map(tuple), st.binary(max_size=200))
 
-ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED, TEXT)
 CURSOR = st.builds(Cursor, TEXT, TEXT, LONG, HEX, LONG, LONG, POSITION, LSN, TEXT, LONG, st.none() | POSITION)
 _SHAPE_ID = st.binary(min_size=8, max_size=8).map(bytes.hex)
 _KINDS = st.lists(st.sampled_from(ShapeChangeKind).map(str), unique=True).map(tuple)
 _REFUSED_SHAPE = st.builds(RefusedShape, _SHAPE_ID, _SHAPE_ID, _KINDS, POSITION, st.none() | POSITION)
 REFUSED = st.lists(_REFUSED_SHAPE, max_size=16).map(tuple)
+ACK = st.builds(Ack, TEXT, TEXT, LONG, TEXT, SIGNED, POSITION, LSN, SIGNED, TEXT, st.just(()) | REFUSED)
 CONTROL = st.builds(LaneControl, LONG, st.sampled_from(Command))
 DEAD_LETTER = st.builds(
     DeadLetter,

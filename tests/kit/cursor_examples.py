@@ -1,8 +1,9 @@
-"""Cursors: as they are, of a lane that was rewound, of one that refuses a shape; see contract_examples."""
+"""Cursors: as they are, of a lane that was rewound, of one that refuses a shape; and acks. See contract_examples."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.contracts.refused_shape import RefusedShape
 from tidegate.lsn import Lsn
@@ -28,6 +29,14 @@ def cursor_examples(cursor: Cursor) -> dict[str, Parts]:
         "cursor-refusing.json": replace(cursor, refused=REFUSED),
     }
     return {name: (each, each.encode().encode(), _decoded) for name, each in named.items()}
+
+
+def ack_examples(ack: Ack) -> dict[str, Parts]:
+    def decoded(value: bytes) -> Ack:
+        return decode_ack(value, sink=ack.sink, generation=ack.generation)
+
+    named = {"ack.json": ack, "ack-refusing.json": replace(ack, refused=REFUSED)}
+    return {name: (each, each.encode(), decoded) for name, each in named.items()}
 
 
 def _decoded(value: bytes) -> Cursor:

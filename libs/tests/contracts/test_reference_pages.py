@@ -46,7 +46,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
 @pytest.mark.parametrize(
     ("heading", "document"),
     [
-        ("Ack", "ack.json"),
+        ("Ack", "ack.json ack-refusing.json"),
         ("Cursor", "cursor-rewound.json cursor-refusing.json"),
         ("Control", "control.json"),
         ("Lineage", "lineage.json"),

@@ -7,6 +7,7 @@ from kit.deliveries import ADDED, REFUSING, deliver, feed, to_the_beginning, wei
 from kit.frames import ORDERS, RawLog, row
 from kit.memory_sink import MemorySink
 
+from tidegate.contracts.ack import decode_ack
 from tidegate.pgoutput.messages import Column, Insert
 
 NARROW = replace(ORDERS, columns=ORDERS.columns[:1])
@@ -96,3 +97,28 @@ def test_another_reason_for_refusing_a_shape_counts_from_its_own_mark() -> None:
     assert outcome(sink) == ([2, 4], [2, 7])
     assert sink.cursor is not None
     assert [each.until is None for each in sink.cursor.refused] == [False, True]
+
+
+def test_what_is_refused_is_not_forgotten_with_the_raw_topic() -> None:
+    """Kafka forgets the cursor with the topic; the ack stands for it."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    log.schema_change(ORDERS, ADDED)
+    log.transaction(weighed(2), relation=ADDED)
+    delivery = deliver(sink, **REFUSING)
+    feed(delivery, log)
+    stored = delivery.ack()
+    assert stored is not None
+    ack = decode_ack(stored.encode(), sink="events", generation=stored.generation)
+    again = RawLog(topic_id="made again")
+    again.safe_lsn, again.position = log.safe_lsn, log.position
+    again.epoch(2)
+    again.transaction(weighed(3), relation=ADDED)
+
+    sink.cursor = None
+    feed(deliver(sink, topic="made again", acked=lambda _: ack, **REFUSING), again)
+
+    assert outcome(sink) == ([1], [3, 1])
+    assert sink.cursor is not None
+    assert sink.cursor.refused == ack.refused

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.contracts.document import build
 from tidegate.contracts.fixed_width import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
+from tidegate.contracts.refused_shape import RefusedShape, members_of, refused_shapes
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn
@@ -28,10 +29,13 @@ class Ack:
     """Unix microseconds."""
     config_epoch: str = ""
     """Of the settings under which the last of it was delivered; empty where a writer did not say."""
+    refused: tuple[RefusedShape, ...] = ()
+    """As in the cursor, for which the ack stands where that went with its raw topic."""
 
     def encode(self) -> bytes:
         return seal(
             {
+                **members_of(self.refused),
                 "sink": self.sink,
                 "generation": self.generation,
                 "epoch": self.epoch,
@@ -57,6 +61,7 @@ def decode_ack(value: bytes, *, sink: str, generation: str) -> Ack:
             | {
                 "position": decode_position(document["position"]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
+                "refused": refused_shapes(document),
             },
         )
     except (KeyError, ValueError):

@@ -23,7 +23,7 @@ from tidegate.contracts.dead_letter import FrameAddress
 from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader, FrameKind
 from tidegate.contracts.lineage import Lineage
-from tidegate.errors import StreamError, TransientError
+from tidegate.errors import StreamError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position
@@ -32,7 +32,7 @@ from tidegate_processor.dead_letters import dead_letters
 from tidegate_processor.decode import skip_partial_transaction
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
-from tidegate_processor.place import Place, Standing, check_not_truncated
+from tidegate_processor.place import Place, Standing, check_not_truncated, cursor_missing
 from tidegate_processor.refused_rows import RefusedRows
 from tidegate_processor.schema_changes import ShapePolicy
 from tidegate_processor.sinks.base import Sink
@@ -179,6 +179,7 @@ class Delivery:
             safe_lsn=self.safe_lsn,
             time=unix_microseconds(),
             config_epoch=committed.config_epoch,
+            refused=committed.refused,
         )
 
     def close(self) -> None:
@@ -238,22 +239,11 @@ class Delivery:
         acked = self._acked(generation)
         if acked is None:
             return
-        if acked.topic_id != self.ingest.topic_id:
-            self._has.position, self._has.safe_lsn = acked.position, acked.safe_lsn
-            return
-        self._sink.close()
-        if self._sink.open() is not None:
-            raise TransientError(
-                "another incarnation of this lane was at work",
-                code="LANE_OVERTAKEN",
-                remedy="Nothing: the lane starts anew at the cursor that is there now.",
-            )
-        raise StreamError(
-            f"sink {self._config.name} has acked in this generation, but its cursor is gone",
-            code="CURSOR_MISSING",
-            remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
-            "again: accept that by giving the sink a new name, or restore the group's offset.",
-        )
+        if acked.topic_id == self.ingest.topic_id:
+            self._sink.close()
+            raise cursor_missing(self._config.name, is_back=self._sink.open() is not None)
+        self._has.position, self._has.safe_lsn = acked.position, acked.safe_lsn
+        self._shapes.recall(acked.refused)
 
     def _write(self, taken: Taken, after: Position) -> None:
         header = taken.frame.header

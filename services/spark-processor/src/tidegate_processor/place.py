@@ -25,7 +25,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader
 from tidegate.contracts.lineage import Lineage
-from tidegate.errors import StreamError, TransientError
+from tidegate.errors import StreamError, TidegateError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.observability import logs
 from tidegate.position import BEGINNING, Position, before
@@ -163,6 +163,22 @@ class Place:
             return self._standing.safe_lsn
         acked = self._acked(header.generation.id)
         return max(self._standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))
+
+
+def cursor_missing(sink: str, *, is_back: bool) -> TidegateError:
+    """Of a lane that has acked what this topic holds."""
+    if is_back:
+        return TransientError(
+            "another incarnation of this lane was at work",
+            code="LANE_OVERTAKEN",
+            remedy="Nothing: the lane starts anew at the cursor that is there now.",
+        )
+    return StreamError(
+        f"sink {sink} has acked in this generation, but its cursor is gone",
+        code="CURSOR_MISSING",
+        remedy="The consumer group expired or was reset. Everything that the raw topic holds would be sent "
+        "again: accept that by giving the sink a new name, or restore the group's offset.",
+    )
 
 
 def check_not_truncated(cursor: Cursor | None, raw: RawTopicView) -> None:

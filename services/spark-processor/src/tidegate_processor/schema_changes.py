@@ -41,6 +41,9 @@ class ShapePolicy:
 
     def __init__(self, lane: SinkConfig, refused: Iterable[RefusedShape]) -> None:
         self._lane = lane
+        self.recall(refused)
+
+    def recall(self, refused: Iterable[RefusedShape]) -> None:
         self._refused = [each for each in refused if self._is_upheld(each)]
 
     @property
