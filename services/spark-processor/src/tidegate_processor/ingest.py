@@ -24,12 +24,13 @@ Nothing behind a hole is delivered or acked. An offset counts only with its topi
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame
 from tidegate.errors import StreamError, TransientError
+from tidegate_processor.parts import joined
 
 # A reader has at most 64 frames under way when it learns of a failed produce, and sends none after that.
 _MOST_BEHIND_A_HOLE = 256
@@ -205,10 +206,9 @@ class Ingest:
             )
         self._parts.append(frame)
         if header.part == header.parts:
-            body = b"".join(part.body for part in self._parts)
-            schema = self._parts[0].schema
+            whole = joined(self._parts)
             self._parts.clear()
-            yield Taken(offset, Frame(replace(header, part=0, parts=0), schema, body))
+            yield Taken(offset, whole)
 
 
 def log_lost(read_to: int, what: str) -> StreamError:

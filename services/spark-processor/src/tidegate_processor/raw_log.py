@@ -12,6 +12,7 @@ from tidegate.contracts.frame import Frame, FrameKind, decode_frame
 from tidegate.errors import TransientError
 from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import client, librdkafka_settings, look_at
+from tidegate_processor.parts import goes_on, joined
 
 _CALL_SECONDS = 10.0
 _POLL_SECONDS = 0.5
@@ -52,6 +53,22 @@ class KafkaRawLog:
             raise _unreadable("a record without a value")
         self._stands_at = found + 1
         return found, decode_frame(value)
+
+    def whole_at(self, offset: int) -> Frame | None:
+        """The frame there, with all parts of its message if it is the last one of them."""
+        found = self.frame_at(offset)
+        if found is None or found[0] != offset:
+            return None
+        header = found[1].header
+        if not header.parts:
+            return found[1]
+        parts: list[Frame] = []
+        for at in range(offset - header.part + 1, offset + 1):
+            part = self.frame_at(at) if at >= self.beginning else None
+            if part is None or not goes_on(parts, part[1]):
+                return None
+            parts.append(part[1])
+        return joined(parts) if header.part == header.parts else None
 
     def offset_since(self, time: int) -> int | None:
         wanted = TopicPartition(self._topic, 0, time // 1000)

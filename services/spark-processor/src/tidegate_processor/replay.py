@@ -16,7 +16,10 @@ from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Relation
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.decode import decode_changes
+from tidegate_processor.parts import goes_on, joined
 from tidegate_processor.touches import Key, Touched, table_of, touched_by_change, touched_by_letter
+
+_MOST_JOINED_BYTES = 64 * 2**20
 
 Takes = Callable[[DeadLetter], bool]
 """Whether the sink's routes take what a letter holds."""
@@ -128,6 +131,7 @@ class Watch:
         # Another lane's letter is a change that this lane has passed, or will: it is none of its own open ones.
         self._is_copy = letters.is_copy
         self._asked = frozenset() if letters.is_copy else frozenset(each.letter.position for each in able)
+        self._parts: list[Frame] = []
         for asked in able:
             self._add(asked, asked.touched)
 
@@ -147,12 +151,29 @@ class Watch:
         tables = [table for table in _tables(frame) if table in self._of_table]
         if not tables:
             return
-        if header.kind is FrameKind.SNAPSHOT or header.parts:
-            # Rows of a snapshot, or a piece of one large change: about which rows is not looked into.
-            self._note(header.last if header.kind is FrameKind.SNAPSHOT else header.first, map(Touched, tables))
-            return
+        if header.kind is FrameKind.SNAPSHOT:
+            self._note(header.last, map(Touched, tables))  # about which rows is not looked into
+        elif header.parts:
+            self._see_part(frame, tables)
+        else:
+            self._see_changes(frame)
+
+    def _see_changes(self, frame: Frame) -> None:
         for change in decode_changes(frame, BEGINNING):
             self._note(change.position, touched_by_change(change))
+
+    def _see_part(self, frame: Frame, tables: Iterable[str]) -> None:
+        """Of a message whose beginning was not seen, or that is very large, nobody looks which row it is about."""
+        if frame.header.part == 1:
+            self._parts.clear()
+        if not goes_on(self._parts, frame) or sum(len(part.body) for part in self._parts) > _MOST_JOINED_BYTES:
+            self._parts.clear()
+            self._note(frame.header.first, map(Touched, tables))
+            return
+        self._parts.append(frame)
+        if frame.header.part == frame.header.parts:
+            self._see_changes(joined(self._parts))
+            self._parts.clear()
 
     def _note(self, position: Position, changed: Iterable[Touched]) -> None:
         for touched in changed:

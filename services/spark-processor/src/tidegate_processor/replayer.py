@@ -113,8 +113,8 @@ class Replayer:
         address = asked.letter.frame
         if address.topic_id != log.id or not log.beginning <= address.offset < log.end:
             return
-        found = log.frame_at(address.offset)
-        filled = whole(asked.letter, found[1]) if found is not None and found[0] == address.offset else None
+        frame = log.whole_at(address.offset)
+        filled = None if frame is None else whole(asked.letter, frame)
         if filled is not None:
             asked.letter, asked.touched = filled, touched_by_letter(filled)
 
