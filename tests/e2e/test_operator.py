@@ -29,9 +29,10 @@ ROWS = 12_000
 # A command takes a second or two to start on a busy machine, and three of them meet one snapshot.
 ROWS_A_SECOND = 1_000
 SNAPSHOT = {"mode": "initial", "max_rows_per_second": ROWS_A_SECOND, "transaction": "100ms"}
+# Wide enough that the table is more than one piece: progress is told by the piece.
 TABLES = f"""
 CREATE TABLE orders (id int PRIMARY KEY, note text);
-INSERT INTO orders SELECT n, 'row ' || n FROM generate_series(1, {ROWS}) n;
+INSERT INTO orders SELECT n, rpad('row ' || n, 100) FROM generate_series(1, {ROWS}) n;
 CREATE TABLE blobs (id int PRIMARY KEY, blob text);
 """
 SMALL, LARGE = 600_000, 2_000_000
