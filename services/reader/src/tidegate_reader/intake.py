@@ -25,7 +25,8 @@ _SMALL_BYTES = 8192
 _SMALL_IN_A_ROW = 8
 _NAP_SECONDS = 0.001
 """While a server sends without a pause, each look finds a few messages, and the looks cost more than the messages:
-after some such looks there is a short pause. A link that was found empty in between is read at once, as ever."""
+after some such looks there is a short pause. It is as good as an empty link: what has lingered is framed before it,
+or frames would close by their size alone. A link that was found empty in between is read at once, as ever."""
 
 
 class Intake:
@@ -61,8 +62,11 @@ class Intake:
             frames = self._framer.feed(batch, now)
             self._small = self._small + 1 if self._note(batch) < _SMALL_BYTES else 0
         else:
-            frames = self._framer.empty_link(now)
+            frames = []
             self._small = 0
+        may_nap = self._small >= _SMALL_IN_A_ROW
+        if not batch or may_nap:
+            frames += self._framer.empty_link(now)
         if self._outlet is not None:
             frames += self._outlet.take(self._framer, now)
         self._turns += 1
@@ -71,7 +75,7 @@ class Intake:
             await self._publish(frames)
         elif not batch:
             await self._wait(now)
-        elif self._small >= _SMALL_IN_A_ROW:
+        elif may_nap:
             await asyncio.sleep(_NAP_SECONDS)
         elif self._turns % _TURNS_ALONE == 0:
             await asyncio.sleep(0)  # What is skipped gives no frames, for as long as it takes.
