@@ -7,7 +7,7 @@ version, keep the old file, and add the new one beside it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kit.cursor_examples import ack_examples, cursor_examples
@@ -16,6 +16,7 @@ from kit.replay_examples import replay_examples
 from kit.snapshot_examples import DOCUMENTS
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.branch import Branch
 from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress, decode_dead_letter
@@ -102,16 +103,10 @@ OPTIONS = StreamOptions(("tidegate_shop", "odd, name"), 4, messages=True)
 FIRST_EPOCH = EpochRecord(
     EpochMode.CONTINUE, Lsn(0x16B3700), BEGINNING, OPTIONS, None, TOPIC_ID, 180_004, "tidegate-reader 0.1.0"
 )
-REFEED_EPOCH = EpochRecord(
-    EpochMode.REFEED,
-    COMMIT_LSN,
-    Position(COMMIT_LSN, 2),
-    OPTIONS,
-    PreviousEpoch(1, 0, 99, 99),
-    TOPIC_ID,
-    180_004,
-    "tidegate-reader 0.1.0",
-)
+SECOND_EPOCH = replace(FIRST_EPOCH, previous=PreviousEpoch(1, 0, 99, 99))
+REFEED_EPOCH = replace(SECOND_EPOCH, mode=EpochMode.REFEED, start_lsn=COMMIT_LSN, tail=Position(COMMIT_LSN, 2))
+STEP = Branch(3, Lsn(0x16B3800), 1, END_LSN, 100)
+FAILOVER_EPOCH = replace(SECOND_EPOCH, branch=STEP)
 ROWS = b"1\ttea\n2\t\\N\n"
 WINDOW = SnapshotHead(
     NONCE, ORDERS.relation_id, reading_number(2, 1), 4, 2, COMMIT_TIME, Position(COMMIT_LSN, 1), 105, is_last=True
@@ -135,6 +130,7 @@ def frames() -> dict[str, tuple[FrameHeader, tuple[SchemaEntry, ...], bytes, int
     return {
         "epoch-first": (header(FrameKind.EPOCH, **epoch, epoch=1), (), FIRST_EPOCH.encode(), 0),
         "epoch-refeed": (header(FrameKind.EPOCH, **epoch), (), REFEED_EPOCH.encode(), 0),
+        "epoch-failover": (header(FrameKind.EPOCH, **epoch), (), FAILOVER_EPOCH.encode(), 0),
         "wal": (
             header(messages=4, changes=2),
             current(ORDERS),
@@ -203,6 +199,7 @@ def examples() -> dict[str, Example]:
         "lane-pause.json": Example(LANE_PAUSE, LANE_PAUSE.encode(), decode_pause),
         "control.json": Example(CONTROL, CONTROL.encode(), decode_control),
         "lineage.json": Example(LINEAGE, LINEAGE.encode(), decode_lineage),
+        "lineage-failover.json": Example(MOVED, MOVED.encode(), decode_lineage),
         "resolution-v1.json": Example(RESOLUTION, RESOLUTION.encode(), decode_resolution),
         "lane-request.json": Example(LANE_REQUEST, LANE_REQUEST.encode(), decode_request),
         "dead-letter-v1.json": Example(DEAD_LETTER, DEAD_LETTER.encode(), decode_dead_letter),
@@ -212,6 +209,7 @@ def examples() -> dict[str, Example]:
 
 
 LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",), OPTIONS)
+MOVED = replace(LINEAGE, branch=STEP)
 ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED, "b1946ac9")
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000

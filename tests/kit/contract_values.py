@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.branch import Branch
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
@@ -86,6 +87,7 @@ DEAD_LETTER = st.builds(
 OPTIONS = st.builds(
     StreamOptions, st.lists(TEXT, max_size=3).map(tuple), st.integers(1, 4), st.booleans(), st.booleans(), TEXT
 )
+BRANCH = st.builds(Branch, SHORT, st.none() | LSN, SHORT, st.none() | LSN, LONG)
 EPOCH = st.builds(
     EpochRecord,
     st.sampled_from(EpochMode),
@@ -96,6 +98,7 @@ EPOCH = st.builds(
     TEXT,
     SHORT,
     TEXT,
+    st.none() | BRANCH,
 )
 DETAILS = st.dictionaries(TEXT, TEXT | LONG | st.booleans() | st.none() | st.lists(TEXT, max_size=2), max_size=3)
 MARK = st.builds(Mark, st.sampled_from(MarkKind), DETAILS)

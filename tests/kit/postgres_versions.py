@@ -58,7 +58,7 @@ def postgres_versions() -> "Iterator[Callable[[str], Postgres]]":
 
     def serve(version: str) -> Postgres:
         if version not in servers:
-            install = None if version == BUNDLED else PostgresInstall(_binaries_or_skip(version))
+            install = None if version == BUNDLED else PostgresInstall(binaries_or_skip(version))
             server = Postgres(folder / version, install=install, fsync=False)
             server.start()
             servers[version] = server
@@ -72,7 +72,7 @@ def postgres_versions() -> "Iterator[Callable[[str], Postgres]]":
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _binaries_or_skip(version: str) -> Path:
+def binaries_or_skip(version: str) -> Path:
     try:
         return binaries(version)
     except TransientError as error:

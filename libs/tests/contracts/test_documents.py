@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from kit.contract_examples import DEAD_LETTER, FIRST_EPOCH, LANE, READER, SCHEMA_CHANGE
+from kit.contract_examples import DEAD_LETTER, FIRST_EPOCH, LANE, READER, SCHEMA_CHANGE, STEP
 
 from tidegate.contracts.dead_letter import decode_dead_letter
 from tidegate.contracts.epoch import decode_epoch
@@ -79,6 +79,13 @@ def test_a_dead_letter_with_a_wrong_member_is_refused(member: str, value: object
         ("previous", False),
         ("topic_id", None),
         ("server_version", "18"),
+        ("branch", {}),
+        ("branch", 2),
+        ("branch", STEP.to_json() | {"timeline": "2"}),
+        ("branch", STEP.to_json() | {"left": True}),
+        ("branch", STEP.to_json() | {"offset": -1}),
+        ("branch", STEP.to_json() | {"fork": 5}),
+        ("branch", STEP.to_json() | {"begins": "0/G"}),
     ],
 )
 def test_an_epoch_with_a_wrong_member_is_refused(member: str, value: object) -> None:

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from kit.contract_examples import FOLDER
+from kit.contract_examples import FOLDER, STEP
 
 ROOT = Path(__file__).parents[3]
 FRAME_PAGE = (ROOT / "docs/reference/frame.md").read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Ack", "ack.json ack-refusing.json"),
         ("Cursor", "cursor-rewound.json cursor-refusing.json"),
         ("Control", "control.json"),
-        ("Lineage", "lineage.json"),
+        ("Lineage", "lineage-failover.json"),
         ("Dead letter", "dead-letter-v1-transaction.json"),
         ("Resolution", "resolution-v1-replayed.json"),
         ("Lane request", "lane-request-since.json lane-request-offset.json lane-request-replay.json"),
@@ -58,13 +58,17 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Snapshot request", "snapshot-request.json snapshot-request-pause.json"),
         ("Snapshot status", "snapshot-status.json"),
         ("Snapshot table status", "snapshot-table-status.json"),
-        ("Epoch", "frame-v1-epoch-refeed.bin"),
+        ("Epoch", "frame-v1-epoch-failover.bin"),
         ("Mark", "frame-v1-mark.bin"),
     ],
 )
 def test_every_member_stands_on_the_page_and_no_other(heading: str, document: str) -> None:
     """Some members are only in some documents."""
     assert set(MEMBER.findall(_section(heading))) == set().union(*map(members, document.split()))
+
+
+def test_every_member_of_a_branch_stands_on_the_page_and_no_other() -> None:
+    assert set(MEMBER.findall(_section("Branch"))) == set(STEP.to_json())
 
 
 def test_every_member_of_a_status_stands_on_the_page_and_no_other() -> None:

@@ -42,6 +42,9 @@ class Stream:
         server = self._live_server()
         if command == "IDENTIFY_SYSTEM":
             return [(str(server.system), str(server.timeline), "0/0", None)]
+        if command.startswith("TIMELINE_HISTORY"):
+            lines = "".join(f"{timeline}\t{format_lsn(lsn)}\tpromoted\n" for timeline, lsn in server.left)
+            return [("history", lines)]
         waited_for = set(server.open)
         while waited_for & set(server.open):
             await Pause()
@@ -115,6 +118,8 @@ class Side:
             "restart_lsn": format_lsn(slot.restart),
             "wal_status": "reserved",
             "two_phase": False,
+            "failover": True,
+            "synced": slot.synced,
             "safe_wal_size": None,
         }
         return [(row,)]
@@ -122,7 +127,7 @@ class Side:
     async def value(self, query: str, parameters: object = ()) -> Any:
         await Pause()
         self._check()
-        return format_lsn(self._server.wal_end)
+        return False if query.startswith("SELECT pg_is_in_recovery") else format_lsn(self._server.wal_end)
 
     def _check(self) -> None:
         if self._server is not self._world.server or not self._server.is_up:

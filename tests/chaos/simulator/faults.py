@@ -19,6 +19,7 @@ class Fault(StrEnum):
     SLOT_ADVANCED = "slot_advanced"
     SERVER_RESTORED = "server_restored"
     SERVER_SWAPPED = "server_swapped"
+    STANDBY_PROMOTED = "standby_promoted"
     # reader
     READER_KILL = "reader_kill"
     READER_STOP = "reader_stop"
@@ -56,6 +57,7 @@ RARE = frozenset(
         Fault.SLOT_ADVANCED,
         Fault.SERVER_RESTORED,
         Fault.SERVER_SWAPPED,
+        Fault.STANDBY_PROMOTED,
         Fault.TOPIC_RECREATED,
         Fault.TOPIC_WIPED,
     }

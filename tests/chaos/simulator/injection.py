@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from chaos.simulator.faults import Fault
 from chaos.simulator.lane import KillPoint, Lane
-from chaos.simulator.other_history import server_restored, server_swapped
+from chaos.simulator.other_history import server_restored, server_swapped, standby_promoted
 from chaos.simulator.sink import CommitFault
 from chaos.simulator.world import World
 
@@ -243,6 +243,7 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.SLOT_ADVANCED: _slot_advanced,
     Fault.SERVER_RESTORED: server_restored,
     Fault.SERVER_SWAPPED: server_swapped,
+    Fault.STANDBY_PROMOTED: standby_promoted,
     Fault.READER_KILL: _reader_kill,
     Fault.READER_STOP: _reader_stop,
     Fault.READER_ZOMBIE: _reader_zombie,

@@ -21,6 +21,7 @@ import tidegate_reader.keepalives
 import tidegate_reader.opening
 import tidegate_reader.resume
 import tidegate_reader.transactions
+from tidegate.contracts.branch import Branch
 from tidegate.lsn import Lsn
 from tidegate_reader.feedback import Levels
 
@@ -120,8 +121,14 @@ def _no_generation_check() -> list[_Patch]:
 
     return [
         (tidegate_reader.opening, "generation_of", any_generation),
+        (tidegate_reader.opening, "known_generation", lambda source, log, lineage: None),
+        (tidegate_reader.opening, "branch_of", lambda server, generation, log, *_: _branch(server, log)),
         (tidegate_processor.ingest.Ingest, "_check_generation", _believe),
     ]
+
+
+def _branch(server: Any, log: Any) -> Branch:
+    return Branch(server.timeline, None, server.timeline, None, log.end)
 
 
 def _believe(self: Any, frame: Any) -> None:

@@ -26,6 +26,31 @@ def server_restored(world: World, dice: random.Random) -> bool:
     return True
 
 
+def standby_promoted(world: World, dice: random.Random) -> bool:
+    """The slot came along as it was when it was last in step. Where the standby had all that anybody has read, that is
+    a planned failover; where it had not, the history is forked."""
+    old = world.server
+    if old.slot is None or not world.has_begun:
+        return False
+    ends = [entry.end_lsn for entry in old.wal if old.slot.born <= entry.end_lsn < _sent(world)]
+    is_behind = bool(ends) and dice.random() < 0.3
+    here = dice.choice(ends) if is_behind else old.wal_end
+    synced = min(dice.choice((old.slot.saved[0], old.slot.confirmed)), here)
+    server, was_forked = Server(old.system, old.timeline + 1, here, old.database), world.oracle.is_forked
+    _replace_server(world, server, synced)
+    server.go_on_from(old, [entry for entry in old.wal if entry.end_lsn <= here])
+    assert server.slot is not None
+    server.slot.synced, server.slot.born = True, old.slot.born
+    if is_behind:
+        world.oracle.forked_at = here
+    else:
+        world.oracle.is_forked = was_forked
+        server.tells |= old.tells
+    if dice.random() < 0.3:
+        server.promote_again()
+    return True
+
+
 def server_swapped(world: World, dice: random.Random) -> bool:
     old = world.server
     if old.slot is None or not world.has_begun:

@@ -71,11 +71,16 @@ class Slot:
     restart: Lsn
     saved: tuple[Lsn, Lsn]
     born: Lsn
+    synced: bool = False
 
 
 class Server:
     def __init__(self, system: int, timeline: int, wal_end: int, name: str) -> None:
         self.system, self.timeline, self.database = system, timeline, name
+        self.left: tuple[tuple[int, Lsn], ...] = ()
+        """The timelines before, each with the LSN at which it was left: the history file."""
+        self.tells = frozenset({timeline})
+        """Timelines of which everything that anybody has read is in this server's history, too."""
         self.wal_end = Lsn(wal_end)
         self.wal: list[Committed | Loose] = []
         self._ends: list[int] = []
@@ -128,8 +133,17 @@ class Server:
         """An older state: xids are given again, while time has gone on."""
         for entry in kept:
             self._append(entry)
+        self.left = older.left
+        if self.timeline != older.timeline:
+            self.left += ((older.timeline, self.wal_end),)
         self._xid = max((entry.xid for entry in kept if isinstance(entry, Committed)), default=self._xid)
         self._clock = older._clock + 1_000
+
+    def promote_again(self) -> None:
+        """Before anybody has read it: the timeline between is never seen."""
+        self.left += ((self.timeline, self.wal_end),)
+        self.timeline += 1
+        self.tells |= {self.timeline}
 
     def create_slot(self, name: str) -> Slot:
         here = self.wal_end

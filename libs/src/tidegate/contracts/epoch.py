@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from tidegate.contracts.branch import Branch, decode_branch
 from tidegate.contracts.document import build, load
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
@@ -51,9 +52,11 @@ class EpochRecord:
     topic_id: str
     server_version: int
     software: str
+    branch: Branch | None = None
+    """On which timeline; one without it is on the generation's own."""
 
     def encode(self) -> bytes:
-        document = {
+        document: dict[str, object] = {
             "mode": self.mode,
             "start_lsn": format_lsn(self.start_lsn),
             "tail": [format_lsn(self.tail.commit_lsn), self.tail.ordinal],
@@ -63,6 +66,8 @@ class EpochRecord:
             "server_version": self.server_version,
             "software": self.software,
         }
+        if self.branch is not None:
+            document["branch"] = self.branch.to_json()
         return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -79,6 +84,7 @@ def decode_epoch(body: bytes) -> EpochRecord:
                 "tail": _position(document["tail"]),
                 "options": decode_options(document["options"]),
                 "previous": None if previous is None else build(PreviousEpoch, previous),
+                "branch": decode_branch(document.get("branch")),
             },
         )
     except (ValueError, KeyError):

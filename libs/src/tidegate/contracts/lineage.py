@@ -6,9 +6,10 @@ and a lane that has no past learns from it whether the topic still holds all tha
 
 from dataclasses import asdict, dataclass
 
-from tidegate.contracts.fixed_width import decode_fixed_lsn, encode_fixed_lsn
+from tidegate.contracts.branch import Branch, decode_branch
 from tidegate.contracts.document import build
 from tidegate.contracts.epoch import StreamOptions, decode_options
+from tidegate.contracts.fixed_width import decode_fixed_lsn, encode_fixed_lsn
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
@@ -29,8 +30,11 @@ class Lineage:
     """Those of them that had acked nothing yet when this was said."""
     options: StreamOptions | None = None
     """What it asked of the server; a lineage that an older reader said lacks it."""
+    branch: Branch | None = None
+    """On which timeline, likewise."""
 
     def encode(self) -> bytes:
+        branch = {} if self.branch is None else {"branch": self.branch.to_json()}
         return seal(
             {
                 "generation": self.generation.to_json(),
@@ -40,6 +44,7 @@ class Lineage:
                 "required": list(self.required),
                 "unacked": list(self.unacked),
                 "options": None if self.options is None else asdict(self.options),
+                **branch,
             }
         )
 
@@ -57,6 +62,7 @@ def decode_lineage(value: bytes) -> Lineage:
                 "required": _names(document["required"]),
                 "unacked": _names(document["unacked"]),
                 "options": None if options is None else decode_options(options),
+                "branch": decode_branch(document.get("branch")),
             },
         )
     except (KeyError, ValueError):

@@ -30,6 +30,8 @@ class SlotState:
     two_phase: bool
     safe_wal_bytes: int | None
     failover: bool = False
+    synced: bool = False
+    """On a standby: kept in step with the primary's. It stays set when that standby is promoted."""
     temporary: bool = False
 
 
@@ -52,6 +54,7 @@ def slot_state(row: Mapping[str, Any]) -> SlotState:
         two_phase=bool(row.get("two_phase")),
         safe_wal_bytes=row.get("safe_wal_size"),
         failover=bool(row.get("failover")),
+        synced=bool(row.get("synced")),
         temporary=bool(row.get("temporary")),
     )
 
@@ -108,6 +111,14 @@ async def _synchronized(ask: Ask, version: int) -> list[Finding]:
     """A name in synchronized_standby_slots that nobody reads stops the decoding of every failover slot."""
     if version < OLDEST_FAILOVER:
         return []
+    if (await ask("SHOW synchronized_standby_slots"))[0][0] == "":
+        unguarded = caution(
+            "source.slot.failover",
+            code="FAILOVER_UNGUARDED",
+            reason="synchronized_standby_slots is empty: sinks may have what a promoted standby never had",
+            remedy="ALTER SYSTEM SET synchronized_standby_slots to the standby's physical slot; and reload.",
+        )
+        return [unguarded]
     idle = await ask(
         "SELECT name FROM unnest(string_to_array(replace(current_setting('synchronized_standby_slots'), ' ', ''),"
         " ',')) name WHERE name <> '' AND name NOT IN (SELECT slot_name FROM pg_replication_slots WHERE active)"

@@ -57,6 +57,17 @@ async def decided(
         acks = await read_acks_now(config, generation)
 
 
+async def acks_of_all(config: PipelineConfig, generation: Generation) -> Mapping[str, Ack]:
+    """Where it matters that none is missing: of a sink that has never acked, this is a wait for nothing."""
+    sinks = {sink.name for sink in config.sinks}
+    believed_at = time.monotonic() + config.reader.gap_wait.total_seconds()
+    while True:
+        acks = await read_acks_now(config, generation)
+        if sinks <= acks.keys() or time.monotonic() >= believed_at:
+            return acks
+        await pause(_LOOK_SECONDS)
+
+
 async def pause(seconds: float) -> None:
     """Nobody tells when a lane republishes."""
     await asyncio.sleep(seconds)

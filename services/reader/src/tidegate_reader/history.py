@@ -16,9 +16,10 @@ transaction too, so that one is asked for first (`probe`).
 
 from dataclasses import dataclass
 
+from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.errors import StreamError
-from tidegate.lsn import Lsn, format_lsn
+from tidegate.lsn import ZERO, Lsn, format_lsn
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,10 @@ class Told:
     """With which the tail's epoch was read, if its epoch frame is left."""
     has_last: bool = True
     """False: `commit_lsn` only says where the raw topic begins; no transaction was there."""
+    branch: Branch | None = None
+    """By that epoch frame, on which timeline."""
+    reached: Lsn = ZERO
+    """Nothing that is valid in the end of the raw topic lies beyond."""
 
 
 class HistoryCheck:

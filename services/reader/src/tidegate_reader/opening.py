@@ -1,7 +1,7 @@
 """How a run begins. The order is the point: what is checked later must not be undone by what was done earlier.
 
-preflight → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan → lineage → epoch
-                               └ where a re-feed is foreseen: the raw topic's last transaction, on a link of its own
+preflight → timeline → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan →
+timeline again → lineage → epoch          └ for a re-feed: the raw topic's last transaction, on a link of its own
 
 Invariant: the end of the raw topic is read after the slot is ours, so no reader that owned it before us can still be
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
+from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.failpoints import Failpoint, reach
-from tidegate.lsn import Lsn, format_lsn
+from tidegate.lsn import Lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
-from tidegate.quoting import identifier, literal
-from tidegate_reader import gap
+from tidegate.quoting import literal
+from tidegate_reader import gap, promotion
 from tidegate_reader.acks import lineage_now, say_lineage
+from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.history import HistoryCheck
 from tidegate_reader.history_probe import foresees_refeed, probe, until_free
@@ -38,13 +41,22 @@ from tidegate_reader.publisher import close_producer, open_producer, publish_epo
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.removed_sinks import tombstone
-from tidegate_reader.resume import Plan, SlotStart, SourceIdentity, generation_of, plan, start_lsn
+from tidegate_reader.resume import (
+    Plan,
+    SlotStart,
+    SourceIdentity,
+    generation_of,
+    known_generation,
+    plan,
+    start_lsn,
+)
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.source_watch import wal_end
 from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
 from tidegate_reader.sources.postgres_wal.publications import ensure_publication
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
 from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, read_slot
+from tidegate_reader.sources.postgres_wal.start_command import start_command, stream_options
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
 if TYPE_CHECKING:
@@ -93,22 +105,25 @@ async def begin(
 ) -> Run:
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     lineage = await _read_lineage(config)
+    source = await _identity(config, stream)
+    server = await promotion.look(side, stream, source.timeline, checked.server_version, checked.slot)
+    await _check_history(config, server, known_generation(source, log, lineage), log, lineage)
     has_past = log.tail is not None or lineage is not None
     created = await _ensure_slot(config, checked, side, stream, exported, has_past=has_past)
     born = await _confirmed(side, config.source.slot.name)
-    generation = generation_of(await _identity(config, stream), log, lineage, born)
+    generation = generation_of(source, log, lineage, born)
     acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
-    options = _stream_options(config, checked.server_version)
+    options = stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
     decide = partial(plan, required=config.required_sinks, topic_id=checked.topic_id, lineage=lineage)
     slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
     history = _history(log, lineage, slot_start.lsn, options)
     if history and history.awaits_last and foresees_refeed(partial(decide, slot_start, acks, log=log)):
-        command = _start_command(config, options, history.told.commit_lsn)
+        command = start_command(config, options, history.told.commit_lsn)
         await probe(await open_stream(config), command, history)
         await until_free(side, config.source.slot.name)
     judged = history
-    await stream.start(_start_command(config, options, started))
+    await stream.start(start_command(config, options, started))
     reach(Failpoint.READER_STREAM_STARTED)
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     if log.tail is not None and log.tail.generation != generation:
@@ -125,29 +140,49 @@ async def begin(
     except StreamError:
         await _check_topic_id(config, checked)
         raise
+    branch = branch_of(server, generation, log, lineage, acks)
     history = _history(log, lineage, slot_start.lsn, options)
     if decided.mode is EpochMode.REFEED and history and not history.is_settled_by(judged):
         raise TransientError(
             "that it has to feed again shows only now", code="EPOCH_RACE", remedy="The reader starts again."
         )
-    record = EpochRecord(
+    record = _record(decided, slot_start.lsn, log, options, checked, branch)
+    stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
+    await tombstone(config, lineage, acks)
+    required = tuple(config.required_sinks)
+    unacked = tuple(sink for sink in required if sink not in acks)
+    said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options, branch)
+    await _say(config, said)
+    producer = await _begin_epoch(config, checked, stamp, decided, record)
+    lineage = replace(said, branch=branch.settled())
+    return Run(stamp, lineage, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
+
+
+def _record(
+    decided: Plan, start: Lsn, log: RawLog, options: StreamOptions, checked: Checked, branch: Branch
+) -> EpochRecord:
+    return EpochRecord(
         mode=decided.mode,
-        start_lsn=slot_start.lsn,
+        start_lsn=start,
         tail=log.tail.position if log.tail else decided.position,
         options=options,
         previous=decided.previous,
         topic_id=checked.topic_id,
         server_version=checked.server_version,
         software=f"tidegate-reader {version('tidegate-reader')}",
+        branch=branch,
     )
-    stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
-    await tombstone(config, lineage, acks)
-    required = tuple(config.required_sinks)
-    unacked = tuple(sink for sink in required if sink not in acks)
-    said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options)
-    await _say(config, said)
-    producer = await _begin_epoch(config, checked, stamp, decided, record)
-    return Run(stamp, said, decided, confirmed, acks, producer, log.beginning, log.end + 1, history)
+
+
+async def _check_history(
+    config: PipelineConfig, server: Promoted, generation: Generation | None, log: RawLog, lineage: Lineage | None
+) -> None:
+    """Before anything is made on a server whose history is another one."""
+    refuse_unpromoted(server)
+    if generation is not None:
+        is_asked = is_step(server, generation, log, lineage)
+        acks = await gap.acks_of_all(config, generation) if is_asked else {}
+        branch_of(server, generation, log, lineage, acks)
 
 
 def _history(log: RawLog, past: Lineage | None, start: Lsn, options: StreamOptions) -> HistoryCheck | None:
@@ -230,21 +265,6 @@ async def _confirmed(side: SideConnection, slot: str) -> Lsn:
     if state is None:
         raise StreamError(f"slot {slot} vanished while it was started", code="SLOT_MISSING", remedy=LOST_REMEDY)
     return state.confirmed
-
-
-def _stream_options(config: PipelineConfig, server_version: int) -> StreamOptions:
-    # What a server of this version knows (pgoutput.h, LOGICALREP_PROTO_MAX_VERSION_NUM); nothing is streamed anyway.
-    newest = {10: 1, 11: 1, 12: 1, 13: 1, 14: 2, 15: 3}.get(server_version // 10_000, 4)
-    return StreamOptions(tuple(config.publication_names), newest, messages=server_version >= 140_000)
-
-
-def _start_command(config: PipelineConfig, options: StreamOptions, started: Lsn) -> str:
-    names = literal(",".join(identifier(name) for name in options.publications))
-    messages = ", messages 'true'" if options.messages else ""
-    return (
-        f"START_REPLICATION SLOT {identifier(config.source.slot.name)} LOGICAL {format_lsn(started)}"
-        f" (proto_version '{options.protocol}', publication_names {names}{messages})"
-    )
 
 
 async def _begin_epoch(

@@ -22,7 +22,7 @@ from tidegate.pgoutput.messages import Begin
 from tidegate.position import MAX_ORDINAL
 from tidegate_reader.history import Told
 from tidegate_reader.raw_topic import unavailable
-from tidegate_reader.tail import Tail, find_tail
+from tidegate_reader.tail import Tail, find_tail, reach_of, valid_tails
 
 if TYPE_CHECKING:
     from tidegate.config.kafka import KafkaConfig
@@ -76,7 +76,10 @@ async def _read(consumer: Any, partition: TopicPartition) -> RawLog:  # aiokafka
     headers = await _headers(consumer, partition, start, end)
     first = headers[0] if start == beginning else (await _headers(consumer, partition, beginning, beginning + 1))[0]
     tail = find_tail(headers, window_start=start)
-    told = None if tail is None else await _told(consumer, partition, tail, headers, beginning)
+    told = None
+    if tail is not None:
+        reached = max(each.reach for each in valid_tails(headers, window_start=start) if each is not None)
+        told = await _told(consumer, partition, tail, headers, beginning, reached)
     return RawLog(beginning, end, first[1], tail, told)
 
 
@@ -97,16 +100,25 @@ async def _record(consumer: Any, partition: TopicPartition, offset: int) -> byte
 
 
 async def _told(
-    consumer: Any, partition: TopicPartition, tail: Tail, headers: list[tuple[int, FrameHeader]], beginning: int
+    consumer: Any,
+    partition: TopicPartition,
+    tail: Tail,
+    headers: list[tuple[int, FrameHeader]],
+    beginning: int,
+    reached: Lsn,
 ) -> Told:
-    options = None
+    options = branch = None
     if tail.epoch_offset >= beginning:
         epoch = decode_frame(await _record(consumer, partition, tail.epoch_offset))
         _check_epoch_frame(epoch.header, tail)
-        options = decode_epoch(epoch.body).options
+        record = decode_epoch(epoch.body)
+        options, branch = record.options, record.branch
+        # A re-feed begins below what the raw topic had reached, and sinks have.
+        reached = max(reached, reach_of(record.tail, Lsn(0)))
     commit_lsn = tail.position.commit_lsn
     transaction = await _last_transaction(consumer, partition, commit_lsn, headers)
-    return Told(commit_lsn, tail.safe_lsn, transaction, options, has_last=tail.position.ordinal < MAX_ORDINAL)
+    has_last = tail.position.ordinal < MAX_ORDINAL
+    return Told(commit_lsn, tail.safe_lsn, transaction, options, has_last, branch, reached)
 
 
 async def _last_transaction(

@@ -2,7 +2,8 @@
 and when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
 
 Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks, and rows of a
-snapshot that it lacks are read again: the reader ends, and its next start decides. Nothing is decided here.
+snapshot that it lacks are read again: the reader ends, and its next start decides. Nothing is decided here. After a
+failover the raw topic always holds an epoch frame of the newest epoch (decision 24).
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class RawWatch:
 
     def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         run = self._opened
+        self._check_witness(log)
         if run.plan.mode is EpochMode.REFEED and log.beginning <= run.stamp.offset:
             return
         missing = uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
@@ -94,6 +96,17 @@ class RawWatch:
                 code="RAW_TOPIC_OVERTAKES",
                 remedy="Nothing is lost: the reader starts again and feeds what the source has kept. If it repeats, "
                 "the lane is down, or raw_topic.retention is too short for it.",
+            )
+
+    def _check_witness(self, log: RawLog) -> None:
+        """What an epoch frame does not say is of the generation's own timeline, where Redis does not know better."""
+        stamp, branch = self._opened.stamp, self._opened.lineage.branch
+        is_elsewhere = branch is not None and branch.timeline != stamp.generation.timeline
+        if is_elsewhere and log.beginning > stamp.offset:
+            raise TransientError(
+                "retention took the epoch frame that tells on which timeline the pipeline is",
+                code="EPOCH_FRAME_TRIMMED",
+                remedy="Nothing is lost: the reader starts again and says it anew, once in raw_topic.retention.",
             )
 
 

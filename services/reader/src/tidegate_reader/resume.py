@@ -8,7 +8,7 @@ on it before, and the slot has moved all the same, it was not us: `low` is where
 | empty | slot just created | continue from the slot's first LSN |
 | empty | slot existed, no `low` below where the server starts | re-feed, in the generation before (lineage) |
 | empty | a `low` below where the server starts | LOST |
-| of another generation | | LOST |
+| of another cluster, database or slot | | LOST; of another timeline: `failover` |
 | ahead of the server's WAL, or acks are | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
 | does not | no `low` below where the server starts | re-feed: the server has it all |
@@ -25,7 +25,7 @@ Invariant: `skip_to` is above the beginning only if what is skipped can be read 
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode, PreviousEpoch
@@ -38,7 +38,7 @@ from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
 
 GAP_LOST = "GAP_LOST"
-_BEGIN_ANEW = (
+BEGIN_ANEW = (
     "begin anew: a new raw topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage."
 )
 _BIRTH = struct.Struct(">Q")
@@ -85,15 +85,20 @@ def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, 
     Its nonce comes from where the slot stood then, so that two readers of an empty topic draw the same one, and a slot
     that was made anew another.
     """
+    known = known_generation(source, log, lineage)
+    nonce = hashlib.blake2b(_BIRTH.pack(born), digest_size=NONCE_BYTES).digest()
+    return known or _generation(source, nonce)
+
+
+def known_generation(source: SourceIdentity, log: RawLog, lineage: Lineage | None) -> Generation | None:
+    """Whatever the server's timeline is now: that is `failover`'s to judge."""
     known = log.tail.generation if log.tail else lineage.generation if lineage else None
-    if known is None:
-        return _generation(source, hashlib.blake2b(_BIRTH.pack(born), digest_size=NONCE_BYTES).digest())
-    if known != _generation(source, known.nonce):
+    if known is not None and known != _generation(replace(source, timeline=known.timeline), known.nonce):
         raise StreamError(
-            "the pipeline belongs to another cluster, timeline, database or slot",
+            "the pipeline belongs to another cluster, database or slot",
             code="GENERATION_CHANGED",
             remedy="Positions of two histories do not compare. Point the source at the server that the raw topic comes "
-            f"from, or {_BEGIN_ANEW}",
+            f"from, or {BEGIN_ANEW}",
         )
     return known
 
@@ -188,7 +193,7 @@ def _ahead(reached: Lsn, wal_end: Lsn) -> StreamError:
         f"raw topic and sinks reach to {format_lsn(reached)}, the server's WAL only to {format_lsn(wal_end)}",
         code="SOURCE_WENT_BACK",
         remedy="The server was restored from a backup or lost its newest WAL. What the sinks have beyond that point "
-        f"does not exist there. Decide which history is right; for the server's, {_BEGIN_ANEW}",
+        f"does not exist there. Decide which history is right; for the server's, {BEGIN_ANEW}",
     )
 
 
@@ -197,5 +202,5 @@ def _lost(sinks: Sequence[str], start: Lsn) -> StreamError:
         f"the slot starts at {format_lsn(start)}, beyond what {', '.join(sinks)} has, and the raw topic does not "
         "hold what lies between",
         code=GAP_LOST,
-        remedy=f"Set required: false for these sinks if the gap is accepted, or {_BEGIN_ANEW}",
+        remedy=f"Set required: false for these sinks if the gap is accepted, or {BEGIN_ANEW}",
     )

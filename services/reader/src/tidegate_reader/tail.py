@@ -13,7 +13,7 @@
 Invariant: what is void here is void for every reader of the log, so nothing void is ever counted as delivered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.contracts.frame import FrameHeader, FrameKind
@@ -33,10 +33,25 @@ class Tail:
     position: Position
     safe_lsn: Lsn
 
+    @property
+    def reach(self) -> Lsn:
+        return reach_of(self.position, self.safe_lsn)
+
+
+def reach_of(position: Position, safe_lsn: Lsn) -> Lsn:
+    """A commit record that begins before the end of another record is whole there, so its first byte stands for it."""
+    return max(Lsn(position.commit_lsn + 1), safe_lsn)
+
 
 def find_tail(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) -> Tail | None:
     """`records` are the frames from `window_start` to the end, with their offsets. None if nothing of the newest epoch
     is known to be valid."""
+    tails = [None, *valid_tails(records, window_start=window_start)]
+    return tails[-1]
+
+
+def valid_tails(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) -> Iterator[Tail | None]:
+    """What is the tail behind each frame."""
     newest: Tail | None = None
     last_valid: Tail | None = None
     for offset, header in records:
@@ -48,7 +63,7 @@ def find_tail(records: Iterable[tuple[int, FrameHeader]], *, window_start: int) 
             is_next = last_valid is not None and last_valid is newest and header.seq == newest.last_seq + 1
             newest = _tail_at(offset, header)
             last_valid = newest if is_next else last_valid
-    return last_valid
+        yield last_valid
 
 
 def _begins_newest(newest: Tail | None, header: FrameHeader, window_start: int) -> bool:
