@@ -76,10 +76,17 @@ class FrameRewriter:
     """For one lane; keeps the plans of the relations it has seen. Not for two threads at once."""
 
     def __init__(
-        self, plan: ColumnPlan, takes: Takes, filters: Sequence[RowFilter] = (), *, requires_full: bool = False
+        self,
+        plan: ColumnPlan,
+        takes: Takes,
+        filters: Sequence[RowFilter] = (),
+        *,
+        requires_full: bool = False,
+        marks_fit: bool = True,
     ) -> None:
-        """`requires_full`: a change is refused if the server did not send all of its row."""
-        self._plan, self._requires_full = plan, requires_full
+        """`requires_full`: a change is refused if the server did not send all of its row. `marks_fit`: what can't be
+        done to a shape is refused at the mark already that leads into it, not only at its first row."""
+        self._plan, self._requires_full, self._marks_fit = plan, requires_full, marks_fit
         self._filters = RowFilters(filters) if filters else None
         self._needed = FrameRewriter(self._filters.needed, takes) if self._filters else None
 
@@ -95,13 +102,14 @@ class FrameRewriter:
         self._key_words = np.zeros((1, KEY_WORDS), np.uint64)
         self._planned: dict[Shape, _RelationPlan] = {}
         self._tables: dict[tuple[Shape, ...], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-        self._schemas: dict[tuple[SchemaEntry, ...], tuple[SchemaEntry, ...]] = {}
+        self._schemas: dict[tuple[bool, tuple[SchemaEntry, ...]], tuple[SchemaEntry, ...]] = {}
 
     def rewrite(self, frame: Frame, after: Position = BEGINNING) -> "Rewritten":
         """Of a `wal` frame that is whole or re-joined; a snapshot frame comes as `frame_of_rows` makes it. What a mark
         says is about the shapes in its schema section: those that the sink knows."""
-        schema = self._schema(frame.schema)
-        if frame.header.kind is FrameKind.MARK:
+        is_mark = frame.header.kind is FrameKind.MARK
+        schema = self._schema(frame.schema, is_strict=self._marks_fit or not is_mark)
+        if is_mark:
             return Rewritten(replace(frame, schema=schema))
         section = self._section(frame)
         relations, columns, growth = self._table(section)
@@ -222,21 +230,22 @@ class FrameRewriter:
             self._key_words = np.concatenate([self._key_words[:at], new[None]])
         return at
 
-    def _schema(self, entries: tuple[SchemaEntry, ...]) -> tuple[SchemaEntry, ...]:
-        found = self._schemas.get(entries)
+    def _schema(self, entries: tuple[SchemaEntry, ...], *, is_strict: bool) -> tuple[SchemaEntry, ...]:
+        found = self._schemas.get((is_strict, entries))
         if found is None:
             if len(self._schemas) >= PLANS_KEPT:
                 self._schemas.clear()
-            found = self._schemas[entries] = tuple(self._entry(entry, entries) for entry in entries)
+            made = tuple(self._entry(entry, entries, is_strict=is_strict) for entry in entries)
+            found = self._schemas[is_strict, entries] = made
         return found
 
-    def _entry(self, entry: SchemaEntry, entries: Sequence[SchemaEntry]) -> SchemaEntry:
+    def _entry(self, entry: SchemaEntry, entries: Sequence[SchemaEntry], *, is_strict: bool) -> SchemaEntry:
         message = decode_message(entry.message)
         if not isinstance(message, Relation):
             return entry
         described = [decode_message(each.message) for each in entries if each.role is entry.role]
         types = {each.type_oid: each for each in described if isinstance(each, Type)}
-        columns = self._plan(message, types, entry.role is SchemaRole.CURRENT)
+        columns = self._plan(message, types, is_strict and entry.role is SchemaRole.CURRENT)
         return replace(entry, message=encode_message(rewritten_relation(message, columns)))
 
 

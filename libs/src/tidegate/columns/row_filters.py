@@ -55,7 +55,7 @@ class RowFilters:
         self._caster = Caster()
 
     def mean(self, relation: Relation) -> bool:
-        return any(each.means(relation.schema, relation.name) for each in self._filters)
+        return any(True for _ in self._of(relation))
 
     def needed(self, relation: Relation, _: Mapping[int, Type], is_strict: bool) -> Sequence[Written]:
         """The columns that are looked at; the others need not be decoded. Which are of the key stays as it is."""
@@ -79,7 +79,8 @@ class RowFilters:
         return judged
 
     def _of(self, relation: Relation) -> Iterator[RowFilter]:
-        return (each for each in self._filters if each.means(relation.schema, relation.name))
+        """None of a relation without columns: a row of it holds nothing to judge by."""
+        return (each for each in self._filters if relation.columns and each.means(relation.schema, relation.name))
 
 
 class _Columns:

@@ -5,25 +5,24 @@ that a replay transforms it anew; but of a table that is masked or that columns 
 change stands in the raw topic: whoever may read dead letters must not thereby read what the sink must not.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.config.expression_text import parse
+from tidegate.config.schema_policy import SchemaChangePolicy
 from tidegate.config.sinks import SinkConfig
-from tidegate.config.transforms import FilterAction, FilterOptions, Transform, options_of
 from tidegate.config.values import ToastPolicy
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.frame import Frame
-from tidegate.events import Operation
+from tidegate.pgoutput.shape_changes import ShapeChangeKind
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.toast import PreviousValues
+from tidegate_processor.transforms.conditions import row_filters
 from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
-    from tidegate.columns.rewrites import FrameRewriter, Takes
-    from tidegate.columns.row_filters import RowFilter
+    from tidegate.columns.rewrites import FrameRewriter
     from tidegate.contracts.dead_letter import DeadLetter
 
 
@@ -37,6 +36,8 @@ class TransformedSink:
         self._sink = sink
         self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
         self._takes, self._transforms = lane.takes, lane.transforms
+        # A mark may lead into a shape that the lane refuses, and what a transform names need not be there.
+        self._marks_fit = SchemaChangePolicy.DEAD_LETTER not in map(lane.schema_changes.policy, ShapeChangeKind)
         self._requires_full = lane.toast is ToastPolicy.REQUIRE_FULL
         self._previous = PreviousValues(lane.takes) if lane.toast is ToastPolicy.PREVIOUS else None
         self._frames: FrameRewriter | None = None
@@ -71,21 +72,8 @@ class TransformedSink:
         if self._frames is None:
             from tidegate.columns.rewrites import FrameRewriter
 
-            filters = _row_filters(self._transforms, self._takes)
-            self._frames = FrameRewriter(self._plan, self._takes, filters, requires_full=self._requires_full)
+            filters = row_filters(self._transforms, self._takes)
+            self._frames = FrameRewriter(
+                self._plan, self._takes, filters, requires_full=self._requires_full, marks_fit=self._marks_fit
+            )
         return self._frames
-
-
-def _row_filters(transforms: Iterable[Transform], takes: "Takes") -> "list[RowFilter]":
-    """Those with a condition; of a table that the sink takes nothing of, it need not fit."""
-    from tidegate.columns.row_filters import RowFilter
-
-    def made(options: FilterOptions, condition: str) -> RowFilter:
-        def means(schema: str, table: str) -> bool:
-            return options.means(schema, table) and any(takes(schema, table, each) for each in Operation)
-
-        keeps = options.action is FilterAction.KEEP
-        return RowFilter(means, frozenset(options.operations), keeps, parse(condition))
-
-    filters = (each for each in map(options_of, transforms) if isinstance(each, FilterOptions))
-    return [made(each, each.where) for each in filters if each.where is not None]

@@ -39,14 +39,15 @@ def _made(transform: Transform) -> ColumnVerb | None:
 
 
 class ColumnPlan:
-    """What a lane's verbs make of a relation; one that its sink takes nothing of is left alone."""
+    """What a lane's verbs make of a relation; one that its sink takes nothing of is left alone, and so is one without
+    columns: it holds no value."""
 
     def __init__(self, verbs: Sequence[ColumnVerb], takes: Callable[[str, str, Operation], bool]) -> None:
         self._verbs, self._takes = verbs, takes
 
     def __call__(self, relation: Relation, types: Mapping[int, Type], is_strict: bool) -> Sequence[Written]:
         columns: Sequence[Written] = as_it_is(relation)
-        if not any(self._takes(relation.schema, relation.name, operation) for operation in Operation):
+        if not columns or not any(self._takes(relation.schema, relation.name, operation) for operation in Operation):
             return columns
         for verb in self._verbs:
             columns = verb.columns(Source(relation, types, is_strict), columns)
