@@ -1,7 +1,8 @@
 """Which table a relation's rows go to, with which columns and by which key: looked up, or made, once a version.
 
-Invariant: two tables of the source never share a target, and rows are found by the target's primary key only if every
-change of the source says what it was before.
+A relation without columns is one of which nothing but a TRUNCATE comes: its table is found by name, and never made or
+altered for it. Invariant: two tables of the source never share a target, and rows are found by the target's primary key
+only if every change of the source says what it was before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,10 @@ class Targets:
             run(self._connection, found.statements.create_stage)
         return found
 
+    def lacks(self, relation: Relation) -> bool:
+        """Whether there is nothing to truncate."""
+        return not relation.columns and not self._columns(qualified(*self._names(relation)))
+
     def _forget(self) -> None:
         for target in self._known.values():
             run(self._connection, target.statements.drop_stage)
@@ -70,6 +75,8 @@ class Targets:
         relation = shape.relation
         schema, table = self._names(relation)
         name = qualified(schema, table)
+        if not relation.columns:
+            return self._made_of(name, (), (), ())
         there: Mapping[str, bool] = self._columns(name)
         if not there and self._options.create:
             make_schema(self._connection, schema)
@@ -82,14 +89,12 @@ class Targets:
         _check_key(relation, key)
         places = tuple(at for at, column in enumerate(relation.columns) if not there[column.name])
         names = [relation.columns[at].name for at in places]
+        return self._made_of(name, names, tuple(names.index(each) for each in key), places)
+
+    def _made_of(self, name: str, columns: Sequence[str], keys: tuple[int, ...], places: tuple[int, ...]) -> Target:
         self._made += 1
-        statements = Statements(
-            name,
-            tuple(map(identifier, names)),
-            tuple(names.index(each) for each in key),
-            f"tidegate_stage_{self._made}",
-        )
-        return Target(statements, places, tuple(places[at] for at in statements.keys))
+        statements = Statements(name, tuple(map(identifier, columns)), keys, f"tidegate_stage_{self._made}")
+        return Target(statements, places, tuple(places[at] for at in keys))
 
     def _names(self, relation: Relation) -> tuple[str, str]:
         templates = self._options.target_schema, self._options.table

@@ -59,7 +59,9 @@ class PgTableSink:
     def write(self, frame: Frame, after: Position) -> Receipt:
         taken = list(self._batches.of(frame, after))
         rejected = [letter for each in taken for letter in each.batch.rejected]
-        taken = [each for each in taken if len(each.rows)]
+        with mapped("look at the target's tables"):
+            lacks = self._open()[2].lacks
+            taken = [each for each in taken if len(each.rows) and not lacks(each.batch.shape.relation)]
         if not taken:
             return Receipt(0, 0, tuple(rejected))
         connection, targets = self._entered()

@@ -278,3 +278,20 @@ def test_an_address_with_more_than_an_address_in_it_is_refused_and_never_repeate
         PgTableOptions.model_validate_json(json.dumps(options))
 
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_truncate_in_a_refused_shape_does_not_make_the_target_take_that_shape_over(rig: PgTableRig) -> None:
+    """It comes without columns, of whatever key the target's table has; and a table that is not there has no rows."""
+    orders = relation(*KEYED)
+    deliver(rig, [orders], [Insert(orders.relation_id, (b"1", b"one"))])
+    refused = relation()
+    elsewhere = relation(name="elsewhere", relation_id=16391)
+
+    both = Truncate((refused.relation_id, elsewhere.relation_id), 0)
+    receipt = deliver(rig, [refused, elsewhere], [both])
+
+    assert receipt.events == 1
+    assert rig.ask("TABLE orders") == []
+    columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0"
+    assert rig.ask("SELECT to_regclass('elsewhere')") == [(None,)]
+    assert [name for (name,) in rig.ask(columns.replace("$1", "'orders'"))] == ["id", "note"]
