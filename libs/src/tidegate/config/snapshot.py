@@ -7,6 +7,8 @@ from pydantic import Field
 from tidegate.config.base import Duration, Model, Size, size
 from tidegate.config.values import SnapshotMode
 
+MOST_CONNECTIONS = 16
+
 
 class SnapshotConfig(Model):
     mode: SnapshotMode = Field(
@@ -14,7 +16,7 @@ class SnapshotConfig(Model):
         description="`never`: only on request. `initial`: once, before the stream where the slot is made by the reader,"
         " beside it else. `initial_only`: the same, then the reader ends. `always`: at every start of the reader.",
     )
-    connections: int = Field(2, ge=1, le=16, description="How many connections read at a time.")
+    connections: int = Field(2, ge=1, le=MOST_CONNECTIONS, description="How many connections read at a time.")
     range: Size = Field(
         size("64MiB"),
         ge=2**20,

@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from tidegate.config.snapshot import MOST_CONNECTIONS
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.contracts.snapshot import SnapshotHead, decode_snapshot
 from tidegate.errors import StreamError
@@ -28,8 +29,9 @@ if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, a
     from tidegate.columns.windows import Window
 
 _REMEMBERED_BYTES = 16 * 2**20
-# Readings of one table go on side by side, each with its window.
-_MOST_WINDOWS = 8
+# Each connection reads with a window of its own; a window that had to be begun anew would be told all of it again, for
+# every frame. A few more, for readings that were cut off: nobody says so, and they are the ones not used any longer.
+_MOST_WINDOWS = MOST_CONNECTIONS + 4
 
 Record = tuple[int, bytes | None]
 ReadBack = Callable[[int, int], Iterable[Record]]
@@ -62,6 +64,8 @@ class Snapshots:
         """Any frame; one with changes may be in the window of rows that come later."""
         if self._remembers_from is None:
             self._remembers_from = taken.offset
+        if taken.epoch is not None:
+            self._windows.clear()  # whoever read with them has ended
         if taken.frame.header.kind is not FrameKind.WAL or not taken.frame.header.changes:
             return
         self._remembered.append((taken.offset, taken.frame))
