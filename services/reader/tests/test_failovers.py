@@ -1,6 +1,7 @@
 """M07 with real servers: a standby is promoted, and the reader goes on there, or says why it must not."""
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode
+from tidegate.failpoints import VARIABLE, Failpoint
 from tidegate.stack.postgres import Postgres
 
 pytestmark = pytest.mark.integration
@@ -145,6 +147,30 @@ def test_promoted_twice_and_redis_emptied_meanwhile(pair: Pair) -> None:
         client.flushall()
     assert fleet.stop(fleet.reader()) == ExitCode.CLEAN
     assert len({each.header.generation.id for each in fleet.frames()}) == 1
+
+
+def test_ended_in_the_middle_of_the_step_it_is_gone_on_with(pair: Pair) -> None:
+    """Its epoch frame is in the raw topic; Redis has the step as it was said before, not settled."""
+    fleet = pair.fleet
+    reader = fleet.reader()
+    standby = pair.standby()
+    pair.deliver("a")
+    standby.follow_slot(fleet.slot)
+    _promoted_after_its_end(pair, standby, reader)
+    points = fleet.folder / "failpoints"
+    points.mkdir()
+    (points / Failpoint.READER_EPOCH_BEGUN).write_text("kill 1")
+    fleet.variables[VARIABLE] = str(points)
+    assert fleet.exit_code(fleet.start()) == -signal.SIGKILL
+    assert _lineage(fleet).branch == _epochs(fleet)[-1].branch
+    del fleet.variables[VARIABLE]
+
+    reader = fleet.reader()
+    pair.deliver("b")
+    assert fleet.stop(reader) == ExitCode.CLEAN
+    assert inserted(fleet) == ["a", "b"]
+    branches = [each.branch for each in _epochs(fleet) if each.branch is not None]
+    assert [(each.timeline, each.is_step) for each in branches] == [(1, False), (2, True), (2, False)]
 
 
 def test_a_slot_that_was_not_in_step_is_lost(pair: Pair) -> None:
