@@ -200,28 +200,6 @@ def test_other_keys_do_not_matter() -> None:
     assert lane.fates(letter) == [Fate.DELIVERABLE]
 
 
-@pytest.mark.parametrize(("later", "fate"), [(3, Fate.DELIVERABLE), (2, Fate.NEWER)])
-def test_rows_larger_than_a_frame_are_looked_at_by_their_keys_too(later: int, fate: Fate) -> None:
-    lane = Lane()
-    lane.log.in_parts(row(2, "poison" * 50), parts=3)
-    lane.log.in_parts(row(later, "other" * 50), parts=3)
-    lane.deliver()
-    assert lane.fates(*lane.letters) == [fate]
-
-
-def test_a_part_whose_beginning_was_not_seen_may_be_of_any_row() -> None:
-    lane = Lane(row(2, "poison"))
-    lane.log.in_parts(row(3, "other" * 50), parts=3)
-    lane.deliver()
-    (letter,) = lane.letters
-    letters = Letters(asked(letter), "events")
-    letters.take(letter)
-    watch = Watch(letters)
-    for frame in lane.log.frames[-3:]:
-        watch.see(decode_frame(frame))
-    assert letters.open[letter.id].newer is not None
-
-
 def test_letters_of_one_key_go_together_or_only_the_newest() -> None:
     lane = Lane(row(2, "poison 1"), changed(2, "poison 2"))
     older, newer = lane.letters
