@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from kit.pipelines import checked, document, secrets_of
@@ -42,6 +43,33 @@ def test_sinks_that_write_where_they_run_are_refused_on_a_cluster() -> None:
         ("sinks.files.type", "SINK_NEEDS_ONE_MACHINE"),
     ]
     check(config(master=MASTER))
+
+
+UI = {"master": "spark://cluster:7077", "spark_ui": "127.0.0.1:4040"}
+
+
+@pytest.mark.parametrize("defaults", ["", "spark.driver.hostname x", "# spark.driver.host x"])
+def test_a_page_on_loopback_does_not_hide_the_driver_from_its_executors(tmp_path: Path, monkeypatch, defaults) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.executor.cores 2\n{defaults}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    assert "SPARK_UI_BINDS_DRIVER" in codes(config(**UI))
+
+
+def test_a_page_beside_a_driver_that_is_named_is_let_be(tmp_path: Path, monkeypatch) -> None:
+    named = [config(**UI, spark={"spark.driver.host": "10.0.0.7"}), config(**UI), config(**UI | {"master": MASTER})]
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.host                  ${env:POD_IP}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    assert not any("SPARK_UI_BINDS_DRIVER" in codes(each) for each in named)
+
+
+def codes(configured: PipelineConfig) -> set[str]:
+    try:
+        check(configured)
+    except ConfigError as refused:
+        return {problem.code for problem in refused.problems}
+    return set()
 
 
 _READS = "import sys; sys.stdin.read()"

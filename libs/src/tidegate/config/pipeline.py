@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tidegate.config.base import Address, Duration, HttpAddress, Many, Model, Size, size
 from tidegate.config.kafka import KafkaConfig, RawTopic
@@ -13,6 +13,7 @@ from tidegate.config.redis import RedisConfig
 from tidegate.config.sinks import NAME_PATTERN, SinkConfig
 from tidegate.config.snapshot import SnapshotConfig
 from tidegate.config.source import PostgresSource
+from tidegate.config.spark import SparkSettings
 from tidegate.config.tracing import TracingConfig
 from tidegate.config.transforms import Transform
 from tidegate.config.values import LogFormat, LogLevel
@@ -46,9 +47,6 @@ class ReaderConfig(Model):
     )
 
 
-SparkName = Annotated[str, StringConstraints(pattern=r"^spark(\.[A-Za-z0-9_-]+)+$", max_length=200)]
-
-
 class ProcessorConfig(Model):
     http: HttpAddress = Field(Address("127.0.0.1", 8082), description="/healthz, /readyz and /metrics.")
     heap: Size = Field(size("768MiB"), ge=256 * 2**20, le=256 * 2**30, description="Heap of the Spark driver's JVM.")
@@ -62,8 +60,11 @@ class ProcessorConfig(Model):
     spark_ui: HttpAddress | None = Field(
         None, description="Spark's own page. It asks for no password, and costs memory. Default: none."
     )
-    spark: dict[SparkName, str] = Field(
-        default_factory=dict, max_length=200, description="Further settings of Spark, as Spark names them."
+    spark: SparkSettings = Field(
+        default_factory=dict,
+        max_length=200,
+        description="Further settings of Spark, as Spark names them. Secrets among them are `${env:NAME}` or "
+        "`${file:/path}`.",
     )
 
 

@@ -18,7 +18,7 @@ from tidegate_processor.sinks.registry import OPTIONS
 from tidegate_processor.spark.session import check as check_session
 from tidegate_processor.transforms.registry import check as check_transforms
 
-_SECRETS = ("kafka", "redis", "transforms", "sinks", "tracing")
+_SECRETS = ("kafka", "redis", "transforms", "sinks", "tracing", "processor")
 """Sections whose secrets this service reads; it knows nothing of the source."""
 
 

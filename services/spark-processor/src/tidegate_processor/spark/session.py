@@ -5,6 +5,7 @@ measured with and without. Invariant: whoever configures Spark can't undo them.
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.spark import revealed
 from tidegate.errors import ConfigError, Problem
 from tidegate_processor.sinks.registry import needs_one_machine
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
@@ -27,6 +29,7 @@ JARS_VARIABLE = "TIDEGATE_SPARK_JARS"
 
 _PACKAGE = "tidegate-processor"
 _PYTHON = "spark.pyspark.python"
+_DRIVER_HOST = "spark.driver.host"
 _SLOTS = 64
 
 _REALTIME = {
@@ -78,6 +81,10 @@ def check(config: PipelineConfig) -> None:
         remedy = "Remove it: processor.master and processor.heap, or the stage itself, depend on it."
         problems.append(Problem(f"processor.spark.{name}", "SPARK_SETTING_RESERVED", "is set by the processor", remedy))
     if not is_one_machine(config):
+        if processor.spark_ui is not None and not _driver_is_named(config):
+            remedy = "Set spark.driver.host in processor.spark to what executors reach it by, or leave the page out."
+            reason = "binds all of Spark's driver to its host, and executors would look for the driver there"
+            problems.append(Problem("processor.spark_ui", "SPARK_UI_BINDS_DRIVER", reason, remedy))
         for sink in config.sinks:
             if needs_one_machine(sink):
                 remedy = "Set processor.master: local, or use a sink that is reached over the network."
@@ -92,18 +99,31 @@ def check(config: PipelineConfig) -> None:
         )
 
 
+def _driver_is_named(config: PipelineConfig) -> bool:
+    """By the pipeline, or by the defaults that Spark finds beside it, as in the chart."""
+    if _DRIVER_HOST in config.processor.spark:
+        return True
+    defaults = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
+    try:
+        lines = defaults.read_text(errors="replace").splitlines() if "SPARK_CONF_DIR" in os.environ else []
+    except OSError:
+        return False
+    return any(re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] == _DRIVER_HOST for line in lines)
+
+
 def is_one_machine(config: PipelineConfig) -> bool:
     return config.processor.master.startswith("local")
 
 
 def open_session(config: PipelineConfig) -> SparkSession:
     processor = config.processor
+    settings = revealed(processor.spark)
     # Workers run the interpreter that runs us, unless another one is named: it has to have what the stage imports.
-    python = processor.spark.get(_PYTHON, sys.executable)
+    python = settings.get(_PYTHON, sys.executable)
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
     os.environ[STDOUT_VARIABLE] = f"/proc/{os.getpid()}/fd/1"
     ui = processor.spark_ui
-    if ui is not None:  # it would listen everywhere (WebUI.initServer)
+    if ui is not None:  # it would listen everywhere (WebUI.initServer); on a cluster `check` has seen the driver's host
         os.environ["SPARK_LOCAL_IP"] = ui.host
     builder = (
         SparkSession.builder.master(_master(config))
@@ -119,7 +139,7 @@ def open_session(config: PipelineConfig) -> SparkSession:
     jars = _jars()
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
-    session = builder.config(map=processor.spark | _REALTIME | _LEAN).getOrCreate()
+    session = builder.config(map=settings | _REALTIME | _LEAN).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
