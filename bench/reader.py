@@ -27,7 +27,8 @@ from kit.pipelines import document, secrets_of
 from kit.wait import wait
 
 from bench.figures import QUICK, Figure, report
-from tidegate.contracts.frame import FrameKind, body_messages, decode_frame
+from bench.source import flushed_end
+from tidegate.contracts.frame import Frame, FrameKind, body_messages, decode_frame
 from tidegate.contracts.names import raw_topic
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.stack.up import Stack
@@ -67,7 +68,7 @@ class Bench:
         return row and row[0]
 
     def wal_end(self) -> Lsn:
-        return parse_lsn(self.value("SELECT pg_current_wal_flush_lsn()::text"))
+        return parse_lsn(flushed_end(self.source))
 
     def confirmed(self) -> Lsn:
         return parse_lsn(
@@ -153,7 +154,7 @@ def measure_backlog(bench: Bench, transactions: int, *, limit_first: bool) -> di
 def limit_seconds(bench: Bench) -> float:
     dsn = bench.stack.postgres.dsn(NAME)
     program = str(bench.stack.postgres.binaries / "pg_recvlogical")
-    end = bench.value("SELECT pg_current_wal_flush_lsn()::text")
+    end = flushed_end(bench.source)
     command = [program, "--slot", "bench_limit", "-d", dsn]
     options = ["-o", "proto_version=4", "-o", f"publication_names={SLOT}", "-f", "/dev/null"]
     begun = time.monotonic()

@@ -65,7 +65,7 @@ class Source:
     def limit(self) -> tuple[float, float]:
         """pg_recvlogical to /dev/null over what its slot holds, which is dropped then: seconds and its CPU-seconds."""
         program = str(self.postgres.binaries / "pg_recvlogical")
-        end = self.value("SELECT pg_current_wal_flush_lsn()::text")
+        end = flushed_end(self.connection)
         command = [program, "--slot", LIMIT_SLOT, "-d", self.dsn]
         options = ["-o", "proto_version=1", "-o", f"publication_names={PUBLICATION}", "-f", "/dev/null"]
         begun = time.monotonic()
@@ -90,6 +90,18 @@ class Source:
 
     def live_keys(self) -> int:
         return int(self.value(f"SELECT coalesce(max(id), 0) FROM {LIVE_TABLE}"))
+
+
+def flushed_end(connection: psycopg.Connection[Any]) -> str:
+    """Where WAL ends, all that was written so far flushed: what commits without waiting for the disk is flushed later,
+    and nobody is sent it before. A commit that has written something and waits flushes everything before it; what
+    this one writes is in no publication."""
+    with connection.transaction():
+        connection.execute("SET LOCAL synchronous_commit = on")
+        connection.execute("COMMENT ON SCHEMA public IS 'flushed'")
+    row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 @contextmanager
