@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,12 @@ def main() -> int:
     for name, points in found.items():
         print("\n".join(_told(AXES[name], points)))
     print(f"written to {target}")
-    return 0
+    return 0 if is_sound(found) else 1
+
+
+def is_sound(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether every point ran to its end and lost nothing."""
+    return not any(point["problem"] or not point["figures"] for points in found.values() for point in points)
 
 
 def _measured(axis: Axis, base: Path, postgres: Postgres, kafka: Kafka, redis: Redis) -> Iterator[dict[str, Any]]:

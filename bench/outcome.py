@@ -1,6 +1,7 @@
 """What one session has found: figures by workload, or why there are none.
 
-Invariant: a workload in which an event was lost, overtaken or foreign has figures of completeness and no others.
+Invariant: a workload in which an event was lost, overtaken, foreign or came again has figures of completeness and no
+others: a clock that counts events stops early for one that comes twice.
 """
 
 from dataclasses import dataclass, field

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaException
 
 from bench.contestants.base import Contestant, ContestantError
 from bench.live import measure_live
-from bench.measure.consumer import Reading, Verdict, judge, make_topics
+from bench.measure.consumer import Reading, Verdict, judge, make_topics, together
 from bench.measure.processes import bytes_of_topics
 from bench.measure.watch import Spent, Watch
 from bench.outcome import Figure, Phase, SessionResult
@@ -124,6 +124,9 @@ class Session:
         _put(phase, self._judged(workload), spent)
         if not phase.is_complete:
             raise ContestantError(f"{workload.name}: {phase.lost:,} events lost, {phase.overtaken:,} out of order")
+        if phase.doubled:
+            log.warning("%s: %s: %s came again: no speed", self.contestant.label, workload.name, f"{phase.doubled:,}")
+            return  # the clock counts events: it stopped before the last one that is new
         events = workload.events
         phase.figures |= {
             Figure.RATE: events / spent.seconds,
@@ -138,7 +141,11 @@ class Session:
         }
 
     def _judged(self, workload: Workload) -> Verdict:
-        topics = [self.contestant.rig.topic(table) for table in workload.tables]
+        """Every lane by itself: each has all events, and none may stand for another's."""
+        copies = zip(*(self.contestant.copies(table) for table in workload.tables), strict=True)
+        return together([self._judged_copy(workload, topics) for topics in copies])
+
+    def _judged_copy(self, workload: Workload, topics: Sequence[str]) -> Verdict:
         again = Reading(self.kafka.bootstrap, topics, alive=self.contestant.check)
         try:
             return judge(again, workload, self.contestant.change)

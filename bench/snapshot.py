@@ -29,7 +29,7 @@ from kit.pipelines import document, secrets_of
 from kit.wait import wait
 
 from bench.figures import QUICK, Figure, report
-from bench.reader import DEADLINE_SECONDS, LIVE_RATE, cpu_seconds, late, peak_mb
+from bench.reader import DEADLINE_SECONDS, LIVE_RATE, Arrivals, cpu_seconds, late, peak_mb
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest
@@ -201,13 +201,14 @@ def live(bench: Bench, pipeline: str) -> Live:
         stderr=subprocess.DEVNULL,
     )
     took: list[float] = []
+    arrivals = Arrivals()
     while writing.poll() is None:
-        took += late(consumer)
+        took += late(consumer, arrivals)
     [(after,)] = bench.source.execute("SELECT count(*) FROM live")
     deadline = time.monotonic() + DEADLINE_SECONDS
     while len(took) < after - before and time.monotonic() < deadline:
-        took += late(consumer)
-    assert len(took) >= after - before, f"{after - before} transactions were written, {len(took)} arrived"
+        took += late(consumer, arrivals)
+    assert len(took) == after - before, f"{after - before} transactions were written, {len(took)} arrived"
     consumer.close()
     took.sort()
     return Live(took[len(took) // 2], took[len(took) * 99 // 100], took=took)

@@ -138,6 +138,18 @@ def judge(
     return verdict
 
 
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of all lanes: what one has lost, no other makes good."""
+    whole = Verdict(0, keeps_order=False)
+    for each in verdicts:
+        whole.expected += each.expected
+        whole.distinct += each.distinct
+        whole.doubled += each.doubled
+        whole.overtaken += each.overtaken
+        whole.foreign += each.foreign
+    return whole
+
+
 def _value(message: Message) -> bytes | None:
     if message.error() is not None:
         raise ContestantError(f"the consumer was refused: {message.error()}")
