@@ -73,7 +73,11 @@ def codes(configured: PipelineConfig) -> set[str]:
 
 
 _READS = "import sys; sys.stdin.read()"
-_LEAVES = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {_READS!r}, 'pyspark']).pid)"
+_LEAVES = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', {_READS!r}, 'pyspark'], stdout=subprocess.DEVNULL)
+print(child.pid)
+"""
 
 
 def test_only_workers_that_descend_from_the_driver_are_killed() -> None:
