@@ -51,6 +51,20 @@ def test_a_dead_letter_is_shown_and_given_up_by_keyboard_alone(page: Page, play:
     expect(item).to_have_count(0)
 
 
+def test_what_is_agreed_to_in_one_dialog_is_not_agreed_to_for_the_one_whose_place_it_took(
+    page: Page, play: Play
+) -> None:
+    """There is one box: giving one cause's letters up gave up those of the other that had been asked for before."""
+    asked = "for (const each of ['first', 'second']) dialog(each, [], 'Give up').then((yes) => told.push([each, yes]));"
+    page.evaluate(f"() => {{ window.told = []; {asked} }}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("second")
+    dialog.get_by_role("button", name="Give up").click()
+    expect(dialog).to_be_hidden()
+    page.wait_for_function("() => told.length === 2")
+    assert page.evaluate("told") == [["first", False], ["second", True]]
+
+
 def fated(play: Play, *fates: Fate) -> threading.Thread:
     """The lane, which answers for one letter as often as fates are given."""
     return obeying(play, "events", *(partial(lambda fate, _: fate, fate) for fate in fates))

@@ -62,9 +62,13 @@ function act(url, body) {
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-// Resolves to whether it was agreed to; `agreed` decides when that may be said.
+// Resolves to whether it was agreed to; `agreed` decides when that may be said. There is one box: whatever was asked
+// there before is not agreed to once something else stands in it.
+const box = document.getElementById("dialog");
+let decide = () => {};
+box.addEventListener("close", () => box.open || decide(box.returnValue === "ok")); // told late: it may be open again
 function dialog(title, content, action, agreed = () => true) {
-  const box = document.getElementById("dialog");
+  decide(false);
   const ok = document.getElementById("dialog-ok");
   document.getElementById("dialog-title").textContent = title;
   document.getElementById("dialog-body").replaceChildren(...content);
@@ -74,7 +78,7 @@ function dialog(title, content, action, agreed = () => true) {
   box.oninput = () => (ok.disabled = !agreed());
   box.returnValue = "";
   if (!box.open) box.showModal();
-  return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "ok"), { once: true }));
+  return new Promise((done) => (decide = done));
 }
 
 // Shows that something is under way, for as long as no other dialog takes its place; closing it ends nothing.
@@ -102,7 +106,7 @@ async function steer(panel, what, lane) {
       tell(at, asked.length);
       await answered(`${base}/lanes/${encodeURIComponent(each.lane)}/requests/${each.id}`, 60, "The lane has not answered. Is the processor running?");
     }
-    document.getElementById("dialog").close();
+    box.close();
     await refresh();
   } catch (error) {
     await dialog("It was not done", [text("p", error.message)]);
