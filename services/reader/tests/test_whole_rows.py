@@ -40,3 +40,25 @@ def test_identity_full_lets_it_start(fleet: Any) -> None:
 
     assert fleet.reader() is not None
     assert "TOAST_IDENTITY" not in fleet.log()
+
+
+def test_the_leaves_of_a_partitioned_table_decide_whatever_its_root_says(fleet: Any) -> None:
+    """The server looks at the leaf's identity; the root's was looked at, which it never reads."""
+    fleet.sql("CREATE TABLE root (id int PRIMARY KEY, note text) PARTITION BY RANGE (id)")
+    fleet.sql("CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (9)")
+    fleet.sql("ALTER TABLE root REPLICA IDENTITY FULL")
+    fleet.settings["source"]["publication"]["tables"] = ["public.root"]
+    fleet.settings["sinks"][0] |= {"toast": "require_full", "routes": [{"tables": ["public.root"]}]}
+    assert fleet.exit_code(fleet.start()) == ExitCode.CONFIGURATION
+    assert "leaf" in fleet.log()
+
+    fleet.sql("ALTER TABLE root REPLICA IDENTITY DEFAULT")
+    fleet.sql("ALTER TABLE leaf REPLICA IDENTITY FULL")
+    assert fleet.reader() is not None
+
+
+def test_a_publication_without_updates_has_none_that_are_not_whole(fleet: Any) -> None:
+    fleet.sql("CREATE PUBLICATION inserted FOR TABLE orders WITH (publish = 'insert, delete')")
+    fleet.settings["source"]["publication"] = {"manage": False, "names": ["inserted"]}
+    fleet.settings["sinks"][0]["toast"] = "require_full"
+    assert fleet.reader() is not None

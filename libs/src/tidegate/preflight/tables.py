@@ -33,6 +33,8 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
        OR n.nspname = ANY(%(whole)s) OR %(every)s)
 """
 """Tables whose updates or deletes are published, or will be: a managed publication may not be there yet."""
+UPDATED = PUBLISHED.replace("(p.pubupdate OR p.pubdelete)", "p.pubupdate")
+"""Those whose updates are."""
 
 _HAS_NO_IDENTITY = """
   AND CASE c.relreplident

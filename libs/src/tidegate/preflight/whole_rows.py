@@ -1,7 +1,8 @@
 """Sinks that require whole rows (`toast: require_full`), and published tables whose updates may not be sent whole.
 
 An update that leaves a value alone which is stored out of line is sent without it, unless the old row is sent: identity
-FULL. Each such change would be a dead letter, so it is refused before the start, all tables at once.
+FULL. Each such change would be a dead letter, so it is refused before the start, all tables at once. Of a partitioned
+table it is each leaf's identity that decides, also where its changes are published as the root's.
 """
 
 from __future__ import annotations
@@ -12,21 +13,35 @@ from typing import TYPE_CHECKING
 from tidegate.config.values import ToastPolicy
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, caution, refusal
-from tidegate.preflight.tables import MAX_NAMED_TABLES, PUBLISHED, wanted_tables
+from tidegate.preflight.tables import MAX_NAMED_TABLES, UPDATED, wanted_tables
 from tidegate.quoting import qualified
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
     from tidegate.config.sinks import SinkConfig
 
-# A value may leave its row if its type has no fixed length and its storage is another than plain.
-_MAY_BE_PARTIAL = """
-  AND c.relreplident <> 'f'
+# A value may leave its row if its type has no fixed length and its storage is another than plain. Before PostgreSQL 12
+# there is no pg_partition_tree.
+_MAY_BE_PARTIAL = f"""
+SELECT DISTINCT published.nspname, published.relname, n.nspname, c.relname
+FROM ({UPDATED}) published
+JOIN pg_namespace pn ON pn.nspname = published.nspname
+JOIN pg_class top ON top.relnamespace = pn.oid AND top.relname = published.relname
+CROSS JOIN LATERAL (
+  WITH RECURSIVE part(oid) AS (
+    SELECT top.oid
+    UNION ALL SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
+      JOIN pg_class child ON child.oid = i.inhrelid WHERE child.relispartition
+  ) SELECT oid FROM part
+) part
+JOIN pg_class c ON c.oid = part.oid AND c.relkind = 'r'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relreplident <> 'f'
   AND EXISTS (SELECT FROM pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                 AND a.attlen = -1 AND a.attstorage <> 'p')
-ORDER BY 1, 2
-"""
+ORDER BY 3, 4, 1, 2
+"""  # noqa: S608  # made of constants
 _UPDATE, _FILTER = "UPDATE", "filter"
 
 
@@ -34,12 +49,21 @@ async def examine_whole_rows(ask: Ask, config: PipelineConfig) -> list[Finding]:
     requiring = [sink for sink in config.sinks if sink.toast is ToastPolicy.REQUIRE_FULL]
     if not requiring:
         return []
-    tables = await ask(PUBLISHED + _MAY_BE_PARTIAL, wanted_tables(config.source.publication))
+    tables = await ask(_MAY_BE_PARTIAL, wanted_tables(config.source.publication))
     return [finding for sink in requiring for finding in _findings(sink, config, tables)]
 
 
-def _findings(sink: SinkConfig, config: PipelineConfig, tables: list[tuple[str, str]]) -> Iterator[Finding]:
-    taken = [(schema, table) for schema, table in tables if _takes_updates(sink, schema, table)]
+def _findings(sink: SinkConfig, config: PipelineConfig, tables: list[tuple[str, str, str, str]]) -> Iterator[Finding]:
+    publication = config.source.publication
+    # A managed publication is listed as it was asked for; a given one as its events are called.
+    as_leaves = publication.manage and not publication.publish_via_partition_root
+    taken = list(
+        dict.fromkeys(
+            (schema, table)
+            for *root, schema, table in tables
+            if _takes_updates(sink, *((schema, table) if as_leaves else root))
+        )
+    )
     # A filter may leave the table out; that is decided where rows are, so it is told and refuses nothing.
     is_filtered = any(each.type == _FILTER for each in (*config.transforms, *sink.transforms))
     told = caution if is_filtered else refusal
