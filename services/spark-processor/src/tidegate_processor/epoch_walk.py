@@ -77,7 +77,8 @@ def epochs(log: RawLog) -> Iterator[Epoch]:
             )
         previous = began.epoch.previous
         yield Epoch(start, stop, newest, is_first=previous is None)
-        if previous is None or previous.last_offset < log.beginning:
+        # A frame that landed in a log which the brokers had lost meanwhile names what stood there before, or itself.
+        if previous is None or not log.beginning <= previous.last_offset < start:
             return
         top, stop = log.at(previous.last_offset), previous.last_offset + 1
 
