@@ -57,6 +57,15 @@ def test_one_before_a_last_transaction_that_is_not_complete_is_another_history()
     assert HistoryCheck(told, Lsn(400), OTHER_OPTIONS).begins(Lsn(450), 9, 90)
 
 
+def test_a_server_whose_wal_ends_below_what_is_awaited_is_not_waited_for() -> None:
+    """It has nothing to send, and would be asked for ever."""
+    check = HistoryCheck(TOLD, Lsn(400), OPTIONS)
+    check.ends(Lsn(501))
+    with pytest.raises(StreamError) as raised:
+        check.ends(Lsn(500))
+    assert raised.value.code == "SOURCE_WENT_BACK"
+
+
 @pytest.mark.parametrize("start", [500, 400])
 def test_a_last_transaction_is_awaited_though_retention_has_taken_its_xid(start: int) -> None:
     check = HistoryCheck(replace(TOLD, transaction=None), Lsn(start), OPTIONS)

@@ -85,6 +85,9 @@ class Stream:
     async def end(self) -> None:
         self.close()
 
+    def adopt(self, other: "Stream") -> None:
+        self._server, self._is_closed = other._server, other._is_closed
+
     def close(self) -> None:
         """Clean or not: the server notices, now or some time later."""
         self._is_closed = True

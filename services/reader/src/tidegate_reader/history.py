@@ -73,6 +73,11 @@ class HistoryCheck:
         if self.awaits_last and lsn > self.told.commit_lsn:
             raise self._has_no_last()
 
+    def ends(self, wal_end: Lsn) -> None:
+        """The server has no more WAL: what it has not written it will not send, and nobody has to wait for it."""
+        if self.awaits_last and wal_end <= self.told.commit_lsn:
+            raise self._has_no_last()
+
     def _has_no_last(self) -> StreamError:
         last = format_lsn(self.told.commit_lsn)
         return _went_back(f"the server has no transaction at {last}, where the raw topic has its last one")

@@ -1,7 +1,7 @@
 """How a run begins. The order is the point: what is checked later must not be undone by what was done earlier.
 
 preflight → timeline → publication → slot → START_REPLICATION (the slot is ours) → end of the raw topic → plan →
-timeline again → lineage → epoch          └ for a re-feed: the raw topic's last transaction, on a link of its own
+timeline again → lineage → epoch          └ for a re-feed: the raw topic's last transaction, on a link in place of ours
 
 Invariant: the end of the raw topic is read after the slot is ours, so no reader that owned it before us can still be
 sending what we would not see; if it is, the epoch frame lands elsewhere than expected and we give up.
@@ -36,7 +36,7 @@ from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.history import HistoryCheck
-from tidegate_reader.history_probe import foresees_refeed, probe, until_free
+from tidegate_reader.history_probe import ask, foresees_refeed
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -120,8 +120,8 @@ async def begin(
     history = _history(log, lineage, slot_start.lsn, options)
     if history and history.awaits_last and foresees_refeed(partial(decide, slot_start, acks, log=log)):
         command = start_command(config, options, history.told.commit_lsn)
-        await probe(await open_stream(config), command, history)
-        await until_free(side, config.source.slot.name)
+        history.ends(slot_start.wal_end)
+        await ask(stream, partial(open_stream, config), command, history, side, config.source.slot.name)
     judged = history
     await stream.start(start_command(config, options, started))
     reach(Failpoint.READER_STREAM_STARTED)

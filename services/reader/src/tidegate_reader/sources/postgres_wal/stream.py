@@ -98,6 +98,12 @@ class ReplicationStream:
     async def end(self) -> None:
         await self._drive(conversation.end(self._pgconn), SEND_SECONDS)
 
+    def adopt(self, other: "ReplicationStream") -> None:
+        """Goes on with the other's link in place of its own, which is closed."""
+        self._pgconn = other._pgconn
+        self._pgconn.notice_handler = self._on_notice
+        self.last_heard = other.last_heard
+
     def close(self) -> None:
         self._pgconn.finish()
 
