@@ -64,7 +64,7 @@ def delivered(desk: Desk, request: LaneRequest) -> bool:
 
 
 def test_many_are_asked_for_in_parts_that_keep_a_rows_letters_together(client, letters, desk: Desk) -> None:
-    asked = client.post(f"{letters}/replay", json={"lane": "events"})
+    asked = client.post(f"{letters}/replay", json={"lane": "events", "table": "public.orders"})
     started = asked.json()
     before = client.get(f"{letters}/replays/{started['id']}").json()
     with answering(desk, delivered, 2) as seen:
@@ -136,7 +136,7 @@ def test_the_command_ends_when_the_lane_has_answered(place: AdminPlace, letters,
 
 
 def test_more_than_lanes_take_at_once_are_asked_for_part_by_part(place: AdminPlace, client, letters, desk) -> None:
-    many = [make_letter(n, id=f"{n:032x}", code="MANY") for n in range(20_000, 30_300)]
+    many = [make_letter(n, id=f"{n:032x}", code="MANY", channel="public.many") for n in range(20_000, 30_300)]
     append(place.bootstrap, f"tidegate.{place.config.pipeline}.dlq", [letter.encode() for letter in many])
     wait(lambda: client.get(f"{letters}/counts").json()["total"] == len(LETTERS) + len(many), 60, "all are indexed")
     with answering(desk, delivered, 11) as seen:
