@@ -39,7 +39,7 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
 def check_reader_lost(world: "World", error: TidegateError | None) -> None:
     if world.slot_was_tampered or world.oracle.is_forked or world.topic.was_wiped or _is_forgotten(world):
         return
-    if error is not None and error.code == "FAILOVER_UNPROVEN" and not world.topic.available():
+    if error is not None and error.code == "FAILOVER_UNPROVEN" and not _has_valid_frames(world):
         return  # retention took all that could tell how far sinks had come before the fork
     if not world.oracle.required_is_lost(world.server.slot, world.topic):
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
@@ -54,8 +54,8 @@ def reader_begins(world: "World", *, is_forgotten: bool) -> None:
 
 def _lineage_is_unknown(world: "World") -> None:
     """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for it
-    to know: what the raw topic held if that is empty too, and that somebody else has moved the slot."""
-    if not world.topic.available():
+    to know: what the raw topic held if nothing there counts either, and that somebody else has moved the slot."""
+    if not _has_valid_frames(world):
         world.lineage_is_gone = True
         world.oracle.is_unknowable = world.oracle.is_forked
     if world.slot_was_tampered and world.server.slot is not None:
@@ -73,6 +73,11 @@ def _look_what_is_left(world: "World") -> None:
     reached = max((position.commit_lsn for lane in world.lanes for position in lane.ledger.have), default=Lsn(0))
     if world.oracle.is_forked and fork and not is_told and not is_denied and max(reached, covered) < server.wal_end:
         world.oracle.is_unknowable = True
+
+
+def _has_valid_frames(world: "World") -> bool:
+    """What is void, as late frames in a topic that was made again are, proves nothing to anybody."""
+    return any(record.is_valid for record in world.topic.available())
 
 
 def _is_forgotten(world: "World") -> bool:
