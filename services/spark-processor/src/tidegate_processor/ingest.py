@@ -12,7 +12,8 @@
 | frame of the current epoch, seq as expected    | taken                                                              |
 | frame of the current epoch, any other seq      | a hole: this epoch is void from here, until a new epoch begins     |
 | frame of a higher epoch that never began here  | a hole likewise                                                    |
-| of an epoch that began where the lane had read | LOST: the brokers lost the log, and it grew anew                   |
+| of an epoch that began before the lane's place | LOST: the brokers lost the log, and it grew anew                   |
+| in step, of one that began where it read since | the lane starts anew, and looks whether its cursor is there        |
 | the 257th frame of one epoch behind a hole     | LOST: its writer goes on over it                                   |
 | part of a message, not the next one            | LOST: the writer broke the format                                  |
 | the first seen of an epoch that began before   | valid, if its offset tells that nothing is missing before it       |
@@ -105,6 +106,7 @@ class Ingest:
             yield from self._begin_epoch(offset, frame)
             return
         self._check_began_in_sight(frame.header.epoch, frame.header.epoch_offset)
+        self._check_read_anew(offset, frame.header)
         if self._is_next(offset, frame.header) and self.has_place:
             yield from self._join(offset, frame)
 
@@ -181,6 +183,18 @@ class Ingest:
         anew, as far as the lane's place and beyond. What stands before that place now, the lane has never seen."""
         if self.has_place and epoch > self.epoch and epoch_offset < self._opened_at:
             raise log_lost(self._opened_at, "and other frames are there now")
+
+    def _check_read_anew(self, offset: int, header: FrameHeader) -> None:
+        """The same, where the lane has read that since: from its cursor it may go on. A frame out of step is a late
+        one of the log that was lost; it would be met again and again."""
+        since = self._opened_at if self._sees_from is None else self._sees_from
+        if header.epoch > self.epoch > 0 and header.epoch_offset >= since and header.is_in_step(offset):
+            raise TransientError(
+                f"epoch {header.epoch} began at raw offset {header.epoch_offset}, where something else was read",
+                code="RAW_TOPIC_REWRITTEN",
+                remedy="The brokers lost the log, and it grew anew. The lane starts anew at its cursor, and looks "
+                "whether that is there.",
+            )
 
     def _check_generation(self, frame: Frame) -> None:
         """A lane without a past has the generation of the first frame it takes."""
