@@ -57,12 +57,13 @@ class RawLog:
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
         self._nonce = self._epoch.to_bytes(16, "big")
+        reached = self.position
         if refeed_from is not None:
             self.position = before(refeed_from)
         record = EpochRecord(
             mode=EpochMode.CONTINUE if refeed_from is None else EpochMode.REFEED,
             start_lsn=self.safe_lsn if refeed_from is None else refeed_from,
-            tail=self.position,
+            tail=reached,
             options=StreamOptions(("tidegate_shop",), 1, messages=True),
             previous=previous if self.frames else None,
             topic_id=self._topic_id,

@@ -40,7 +40,8 @@ STEPPED = Branch(2, FORK, 1, FORK, TAIL.epoch_offset)
 
 def log(reached: int = 540, branch: Branch | None = None, options: StreamOptions | None = OPTIONS) -> RawLog:
     told = Told(Lsn(500), Lsn(540), (7, 70), options, branch=branch, reached=Lsn(reached))
-    return RawLog(0, 41, None, TAIL, told)
+    beginning = 0 if options else TAIL.epoch_offset + 1
+    return RawLog(beginning, 41, None, TAIL, told)
 
 
 def lineage(branch: Branch | None, epoch: int = TAIL.number) -> Lineage:

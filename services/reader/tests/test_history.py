@@ -16,6 +16,7 @@ from kit.wait import wait
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.errors import ExitCode, StreamError
 from tidegate.lsn import Lsn
+from tidegate.position import BEGINNING, MAX_ORDINAL, Position
 from tidegate.stack.postgres import Postgres
 from tidegate_reader.history import HistoryCheck, Told
 
@@ -47,6 +48,22 @@ def test_one_that_is_missing_and_one_that_is_new_are_another_history_if_the_same
     HistoryCheck(TOLD, Lsn(start), OTHER_OPTIONS).begins(Lsn(commit_lsn), 9, 90)
 
 
+@pytest.mark.parametrize(("start", "commit_lsn"), [(500, 600), (501, 530)])
+def test_restored_where_nobody_knows_the_options(start: int, commit_lsn: int) -> None:
+    """Retention took the epoch frame and Redis was emptied: they count as the same."""
+    with pytest.raises(StreamError) as raised:
+        HistoryCheck(replace(TOLD, options=None), Lsn(start), OPTIONS).begins(Lsn(commit_lsn), 9, 90)
+    assert raised.value.code == "SOURCE_WENT_BACK"
+
+
+@pytest.mark.parametrize(
+    ("skip_to", "is_ahead"), [(BEGINNING, True), (Position(Lsn(499), 9), True), (TOLD.position, False)]
+)
+def test_who_frames_what_lies_before_the_last_transaction_has_to_ask_for_it(skip_to: Position, is_ahead: bool) -> None:
+    """A re-feed does, and who goes on where one was cut short."""
+    assert HistoryCheck(TOLD, Lsn(0), OPTIONS).is_ahead_of(skip_to) == is_ahead
+
+
 def test_one_before_a_last_transaction_that_is_not_complete_is_another_history() -> None:
     """All before it was complete, up to what the raw topic covers."""
     told = Told(Lsn(500), Lsn(440), (7, 70), OPTIONS)
@@ -76,7 +93,7 @@ def test_a_last_transaction_is_awaited_though_retention_has_taken_its_xid(start:
 
 
 def test_where_the_raw_topic_begins_no_transaction_is_awaited() -> None:
-    check = HistoryCheck(replace(TOLD, safe_lsn=Lsn(501), transaction=None, has_last=False), Lsn(400), OPTIONS)
+    check = HistoryCheck(replace(TOLD, safe_lsn=Lsn(501), transaction=None, ordinal=MAX_ORDINAL), Lsn(400), OPTIONS)
     check.passes(Lsn(600))
     assert not check.begins(Lsn(600), 9, 90)
 

@@ -46,7 +46,8 @@ class EpochRecord:
     mode: EpochMode
     start_lsn: Lsn
     tail: Position
-    """The stream position the raw topic had reached; where the mode is `continue`, the skipping ends here."""
+    """The furthest stream position the raw topic had reached: beyond its end where a re-feed was cut short. If the
+    mode is `continue`, the skipping ends at the frame's own position."""
     options: StreamOptions
     previous: PreviousEpoch | None
     topic_id: str

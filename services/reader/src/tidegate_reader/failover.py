@@ -10,7 +10,7 @@
 | base | else | goes on |
 | above base | it is in recovery, before 17, or the slot is not one that was kept in step | unproven |
 | above base | base is no ancestor of it, or began elsewhere | forked |
-| above base | the raw topic is empty | unproven |
+| above base | the raw topic holds no valid frame | unproven |
 | above base | the raw topic or an ack reaches beyond where base was left | forked |
 | above base | else | goes on: a step |
 
@@ -92,7 +92,7 @@ def stand_of(generation: Generation, log: RawLog, lineage: Lineage | None) -> St
     said = lineage.branch if lineage is not None and lineage.generation == generation else None
     told = log.told.branch if log.told is not None else None
     highest = max([generation.timeline, *(each.timeline for each in (said, told) if each is not None)])
-    if log.told is None or log.told.options is None:
+    if log.tail is None or log.tail.epoch_offset < log.beginning:
         told = said
     if told is None:
         return Stand(generation.timeline, None, highest)
@@ -145,7 +145,9 @@ def _check_beginning(timeline: int, theirs: Lsn | None, ours: Lsn | None) -> Non
 
 def _check_reach(timeline: int, fork: Lsn, log: RawLog, acks: Mapping[str, Ack]) -> None:
     if log.told is None:
-        raise _unproven(timeline, "the raw topic is empty, so nobody knows how far the sinks have come")
+        raise _unproven(
+            timeline, "the raw topic holds no frame that counts, so nobody knows how far the sinks have come"
+        )
     beyond = [f"{what} reaches to {format_lsn(lsn)}" for what, lsn in _reaches(log, acks) if lsn > fork]
     if beyond:
         raise _forked(f"the server left the common history at {format_lsn(fork)}, and {', '.join(beyond)}")

@@ -3,15 +3,16 @@
 | the server sends                                                    | if the stream's options are | verdict         |
 | ------------------------------------------------------------------- | --------------------------- | --------------- |
 | at the raw topic's last commit LSN another xid or commit time       | any                         | another history |
-| nothing at that LSN, though it starts at or before it               | the same                    | another history |
-| behind it one that begins below what the raw topic covers, or       | the same                    | another history |
+| nothing at that LSN, though it starts at or before it               | the same, or not known      | another history |
+| behind it one that begins below what the raw topic covers, or       | the same, or not known      | another history |
 | before it, where it is not complete, one beyond what is covered     |                             |                 |
 | any that begins at or beyond what the raw topic covers              | any                         | nothing to say  |
 
-Other options pick other changes, so that something may be missing or new without another history.
+Other options pick other changes, so that something may be missing or new without another history. Options that nobody
+knows any more count as the same: with those of before the same server is believed, and a false alarm costs a start.
 
 Invariant: judged before anything of the transaction is framed or confirmed. A re-feed frames what lies before the last
-transaction too, so that one is asked for first (`probe`).
+transaction too, and so does who goes on where a re-feed was cut short; so that one is asked for first (`probe`).
 """
 
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.errors import StreamError
 from tidegate.lsn import ZERO, Lsn, format_lsn
+from tidegate.position import MAX_ORDINAL, Position
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the raw topic's tail says of the server's history."""
+    """What the end of the raw topic says of the server's history, by the valid frame that reaches furthest: a re-feed
+    that has not come as far may stand behind it."""
 
     commit_lsn: Lsn
     """Of the last transaction of which the raw topic has anything."""
@@ -33,20 +36,31 @@ class Told:
     transaction: tuple[int, int] | None
     """The last one's xid and commit time, if they could be found."""
     options: StreamOptions | None
-    """With which the tail's epoch was read, if its epoch frame is left."""
-    has_last: bool = True
-    """False: `commit_lsn` only says where the raw topic begins; no transaction was there."""
+    """With which that frame's epoch was read, if its epoch frame is left."""
     branch: Branch | None = None
-    """By that epoch frame, on which timeline."""
+    """By the newest epoch frame, on which timeline."""
     reached: Lsn = ZERO
     """Nothing that is valid in the end of the raw topic lies beyond."""
+    epoch: int | None = None
+    """Of that frame; None: only a later epoch frame still says how far the raw topic had come."""
+    ordinal: int = 0
+    """How much of the last transaction is there."""
+
+    @property
+    def has_last(self) -> bool:
+        """Otherwise `commit_lsn` only says where the raw topic begins; no transaction was there."""
+        return self.ordinal < MAX_ORDINAL
+
+    @property
+    def position(self) -> Position:
+        return Position(self.commit_lsn, self.ordinal)
 
 
 class HistoryCheck:
     def __init__(self, told: Told, start: Lsn, options: StreamOptions) -> None:
         """`start`: where the server starts."""
         self.told = told
-        self._judges_what_comes = told.options == options
+        self._judges_what_comes = told.options in (None, options)
         self.awaits_last = self._judges_what_comes and told.has_last and start <= told.commit_lsn
 
     def begins(self, commit_lsn: Lsn, xid: int, commit_time: int) -> bool:
@@ -67,6 +81,10 @@ class HistoryCheck:
         if not self.awaits_last:
             return True
         return judged is not None and not judged.awaits_last and judged.told.commit_lsn == self.told.commit_lsn
+
+    def is_ahead_of(self, skip_to: Position) -> bool:
+        """Whether who frames all behind that place frames something before the last transaction shows."""
+        return skip_to.commit_lsn < self.told.commit_lsn
 
     def passes(self, lsn: Lsn) -> None:
         """Between transactions: the server has sent all that ends at or below it."""
@@ -94,5 +112,6 @@ def _went_back(what: str) -> StreamError:
         code="SOURCE_WENT_BACK",
         remedy="The server was restored from a backup or a disk snapshot, and written since. What the sinks have "
         "beyond that point is not its history. Decide which one is right; for the server's, begin anew: a new raw "
-        "topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage.",
+        "topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage. If it was not restored, "
+        "but source.publication was changed and Redis emptied: start once with that of before, then change it.",
     )

@@ -1,7 +1,8 @@
 """Before a re-feed: the server sends the raw topic's last transaction again, first and on a link of its own.
 
-A re-feed frames from the lowest position that a sink has. What another history has there would be in the raw topic
-before its lack of the last transaction shows (`history.py`); so that one is asked for, and nothing else is read.
+A re-feed frames from the lowest position that a sink has, and where it is cut short, the next epoch goes on there. What
+another history has there would be in the raw topic before its lack of the last transaction shows (`history.py`); so
+that one is asked for, and nothing else is read.
 Invariant: nothing is framed or confirmed here, afterwards the slot is free, and never are two links open: a server may
 have one WAL sender to spare.
 """
@@ -11,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tidegate.contracts.epoch import EpochMode
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.wire import Keepalive, decode_envelope
@@ -32,10 +32,10 @@ _FREED_SECONDS = 10.0
 _FREED_LOOK_SECONDS = 0.1
 
 
-def foresees_refeed(decide: Callable[[], Plan]) -> bool:
+def has_to_ask(history: HistoryCheck, decide: Callable[[], Plan]) -> bool:
     """A refusal is not for here: acks may still come."""
     try:
-        return decide().mode is EpochMode.REFEED
+        return history.awaits_last and history.is_ahead_of(decide().skip_to)
     except StreamError:
         return False
 

@@ -20,7 +20,7 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.branch import Branch
-from tidegate.contracts.epoch import EpochMode, EpochRecord, StreamOptions
+from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
@@ -36,7 +36,7 @@ from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
 from tidegate_reader.frames import EpochStamp
 from tidegate_reader.history import HistoryCheck
-from tidegate_reader.history_probe import ask, foresees_refeed
+from tidegate_reader.history_probe import ask, has_to_ask
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
@@ -118,7 +118,7 @@ async def begin(
     decide = partial(plan, required=config.required_sinks, topic_id=checked.topic_id, lineage=lineage)
     slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
     history = _history(log, lineage, slot_start.lsn, options)
-    if history and history.awaits_last and foresees_refeed(partial(decide, slot_start, acks, log=log)):
+    if history and has_to_ask(history, partial(decide, slot_start, acks, log=log)):
         command = start_command(config, options, history.told.commit_lsn)
         history.ends(slot_start.wal_end)
         await ask(stream, partial(open_stream, config), command, history, side, config.source.slot.name)
@@ -142,9 +142,9 @@ async def begin(
         raise
     branch = branch_of(server, generation, log, lineage, acks)
     history = _history(log, lineage, slot_start.lsn, options)
-    if decided.mode is EpochMode.REFEED and history and not history.is_settled_by(judged):
+    if history and history.is_ahead_of(decided.skip_to) and not history.is_settled_by(judged):
         raise TransientError(
-            "that it has to feed again shows only now", code="EPOCH_RACE", remedy="The reader starts again."
+            "that it has to ask the server shows only now", code="EPOCH_RACE", remedy="The reader starts again."
         )
     record = _record(decided, slot_start.lsn, log, options, checked, branch)
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
@@ -164,7 +164,7 @@ def _record(
     return EpochRecord(
         mode=decided.mode,
         start_lsn=start,
-        tail=log.tail.position if log.tail else decided.position,
+        tail=log.told.position if log.told else decided.position,
         options=options,
         previous=decided.previous,
         topic_id=checked.topic_id,
@@ -186,11 +186,11 @@ async def _check_history(
 
 
 def _history(log: RawLog, past: Lineage | None, start: Lsn, options: StreamOptions) -> HistoryCheck | None:
-    """Retention may have taken the tail's epoch frame; what it asked for is then known from where it was said last."""
+    """Retention may have taken the epoch frame; what it asked for is then known from where it was said last."""
     if log.told is None or log.tail is None:
         return None
-    is_of_tail = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.tail.number)
-    known = log.told.options or (past.options if past and is_of_tail else None)
+    is_of_told = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.told.epoch)
+    known = log.told.options or (past.options if past and is_of_told else None)
     return HistoryCheck(replace(log.told, options=known), start, options)
 
 

@@ -6,20 +6,19 @@ Invariant: what is read reaches to the end as the broker gave it before the firs
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidegate.contracts.epoch import decode_epoch
+from tidegate.contracts.epoch import EpochRecord, decode_epoch
 from tidegate.contracts.frame import FrameHeader, FrameKind, body_messages, decode_frame, decode_header
 from tidegate.errors import DecodeError, StreamError, TransientError
 from tidegate.kafka_client import client_options
-from tidegate.lsn import Lsn
+from tidegate.lsn import ZERO, Lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Begin
-from tidegate.position import MAX_ORDINAL
 from tidegate_reader.history import Told
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.tail import Tail, find_tail, reach_of, valid_tails
@@ -42,7 +41,7 @@ class RawLog:
     first: FrameHeader | None
     tail: Tail | None
     told: Told | None = None
-    """By the tail, of the server's history."""
+    """Of the server's history; none where there is no tail."""
 
 
 async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
@@ -78,8 +77,10 @@ async def _read(consumer: Any, partition: TopicPartition) -> RawLog:  # aiokafka
     tail = find_tail(headers, window_start=start)
     told = None
     if tail is not None:
-        reached = max(each.reach for each in valid_tails(headers, window_start=start) if each is not None)
-        told = await _told(consumer, partition, tail, headers, beginning, reached)
+        valid = [each for each in valid_tails(headers, window_start=start) if each is not None]
+        ours = [each for each in valid if each.generation == tail.generation]
+        furthest = max(ours, key=lambda each: (each.reach, each.number))
+        told = await _told(consumer, partition, tail, furthest, headers, beginning)
     return RawLog(beginning, end, first[1], tail, told)
 
 
@@ -103,22 +104,46 @@ async def _told(
     consumer: Any,
     partition: TopicPartition,
     tail: Tail,
+    furthest: Tail,
     headers: list[tuple[int, FrameHeader]],
     beginning: int,
-    reached: Lsn,
 ) -> Told:
-    options = branch = None
-    if tail.epoch_offset >= beginning:
-        epoch = decode_frame(await _record(consumer, partition, tail.epoch_offset))
-        _check_epoch_frame(epoch.header, tail)
-        record = decode_epoch(epoch.body)
-        options, branch = record.options, record.branch
-        # A re-feed begins below what the raw topic had reached, and sinks have.
-        reached = max(reached, reach_of(record.tail, Lsn(0)))
-    commit_lsn = tail.position.commit_lsn
-    transaction = await _last_transaction(consumer, partition, commit_lsn, headers)
-    has_last = tail.position.ordinal < MAX_ORDINAL
-    return Told(commit_lsn, tail.safe_lsn, transaction, options, has_last, branch, reached)
+    newest = await _epoch(consumer, partition, tail, beginning)
+    if newest is not None and reach_of(newest.tail, ZERO) > furthest.reach:
+        told = _told_by(newest)
+    else:
+        asked = newest if furthest.number == tail.number else await _epoch(consumer, partition, furthest, beginning)
+        told = _told_at(furthest, asked)
+    transaction = await _last_transaction(consumer, partition, told.commit_lsn, headers)
+    return replace(told, transaction=transaction, branch=newest.branch if newest else None)
+
+
+def _told_at(furthest: Tail, asked: EpochRecord | None) -> Told:
+    (commit_lsn, ordinal), options = furthest.position, asked.options if asked else None
+    return Told(
+        commit_lsn,
+        furthest.safe_lsn,
+        None,
+        options,
+        reached=furthest.reach,
+        epoch=furthest.number,
+        ordinal=ordinal,
+    )
+
+
+def _told_by(newest: EpochRecord) -> Told:
+    """A re-feed that has not come as far as the raw topic had, and what stands before it is beyond the window."""
+    (commit_lsn, ordinal), reach = newest.tail, reach_of(newest.tail, ZERO)
+    return Told(commit_lsn, reach, None, None, reached=reach, ordinal=ordinal)
+
+
+async def _epoch(consumer: Any, partition: TopicPartition, tail: Tail, beginning: int) -> EpochRecord | None:
+    """What its epoch frame says, if retention has left it."""
+    if tail.epoch_offset < beginning:
+        return None
+    frame = decode_frame(await _record(consumer, partition, tail.epoch_offset))
+    _check_epoch_frame(frame.header, tail)
+    return decode_epoch(frame.body)
 
 
 async def _last_transaction(
