@@ -152,11 +152,10 @@ def test_a_jar_set_is_fetched_once_by_all_who_want_it(repository, wanted, tmp_pa
     lock = tmp_path / "jars.toml"
     jar = f'[[broker]]\ncoordinate = "org.example:a-jar:{{}}"\nsha256 = "{wanted.sha256}"\nsize = {wanted.size}\n'
     lock.write_text(jar.format("1.0") + jar.format("2.0"))
-    monkeypatch.setattr(jars, "LOCK", lock)
     monkeypatch.setenv("TIDEGATE_MAVEN_URL", repository.url)
     monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
     found: list[list[object]] = []
-    threads = [threading.Thread(target=lambda: found.append(jars.ensure("broker"))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(jars.ensure("broker", lock=lock))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
