@@ -33,7 +33,8 @@ def test_what_once_broke_holds(regression: Regression) -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, reason="a known limit, which the changelog names; once it holds, close it in regressions.json"
+    strict=True,
+    reason="known, and named in the changelog or the simulator's README; once it holds, close it in regressions.json",
 )
 @pytest.mark.parametrize("regression", [each for each in REGRESSIONS if each.is_open], ids=lambda each: each.name)
 def test_what_is_known_to_break(regression: Regression) -> None:
