@@ -26,14 +26,17 @@ from kit.wait import wait
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 START_SECONDS, SECONDS = 240, 60
 ROWS = 12_000
-# A command takes a second or two to start on a busy machine, and three of them meet one snapshot.
 ROWS_A_SECOND = 1_000
+LONG_ROWS = 90_000
+"""A command takes some seconds to start on a busy machine, and three of them meet one snapshot."""
 SNAPSHOT = {"mode": "initial", "max_rows_per_second": ROWS_A_SECOND, "transaction": "100ms"}
 # Wide enough that the table is more than one piece: progress is told by the piece.
 TABLES = f"""
 CREATE TABLE orders (id int PRIMARY KEY, note text);
 INSERT INTO orders SELECT n, rpad('row ' || n, 100) FROM generate_series(1, {ROWS}) n;
 CREATE TABLE blobs (id int PRIMARY KEY, blob text);
+CREATE TABLE marks (id serial PRIMARY KEY);
+CREATE TABLE ledger (id int PRIMARY KEY, note text);
 """
 SMALL, LARGE = 600_000, 2_000_000
 LETTERS = 12
@@ -69,7 +72,7 @@ class Fleet:
     def insert(self) -> str:
         """A row; an LSN that its transaction ends behind."""
         with self.place.source.transaction():
-            self.place.source.execute("INSERT INTO orders SELECT max(id) + 1, 'new' FROM orders")
+            self.place.source.execute("INSERT INTO marks DEFAULT VALUES")
             found = self.place.source.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert found is not None
         return str(found[0])
@@ -127,7 +130,10 @@ def test_rows_that_were_there_are_read_at_the_start_and_again_on_request(fleet: 
 
 def test_a_snapshot_pauses_goes_on_and_ends_when_it_is_told_to(fleet: Fleet) -> None:
     command = fleet.place.command
-    started = json.loads(command("snapshot", "start", "--json").stdout)["snapshot"]
+    rows = "INSERT INTO ledger SELECT n, rpad('row ' || n, 100) FROM generate_series(1, %s) n"
+    fleet.place.source.execute(rows, [LONG_ROWS])
+    started = json.loads(command("snapshot", "start", "public.ledger", "--json").stdout)["snapshot"]
+    wait(lambda: fleet.snapshot(started)["rows"] > 0, SECONDS, "it has begun")
     paused = command("snapshot", "pause", started)
     wait(lambda: fleet.snapshot(started)["state"] == "paused", SECONDS, "it is paused")
     stood = fleet.snapshot(started)
