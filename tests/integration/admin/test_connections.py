@@ -39,7 +39,7 @@ def test_those_who_never_finish_their_request_keep_nobody_out(place: AdminPlace)
         slow = [stack.enter_context(connected(place)) for _ in range(1_100)]
         for each in slow:
             each.sendall(b"GET /api/v1/pipelines HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        wait(lambda: client.get("/api/v1/pipelines").status_code == 200, 5, "whoever may ask is answered")
+        wait(lambda: _is_answered(client), 5, "whoever may ask is answered")
         wait(lambda: sum(map(_is_ended, slow)) == len(slow), 30, "they are ended")
     assert client.get("/healthz").status_code == 200
 
@@ -66,7 +66,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(place: AdminPlace, client) 
     line = f"POST {place.base}/configuration/validate HTTP/1.1"
     with connected(place) as connection:
         connection.sendall(head(place, client, line, "Content-Type: application/json", "Content-Length: 100"))
-        answer = connection.recv(65536)
+        answer = b""
+        while b"\r\n\r\n{" not in answer and (piece := connection.recv(65536)):
+            answer += piece
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"BODY_TIMEOUT" in answer
 
@@ -90,6 +92,14 @@ def test_an_upgrade_to_another_protocol_is_not_made(place: AdminPlace, client) -
         connection.sendall(head(place, client, f"GET {place.base}/events HTTP/1.1", *more))
         answer = connection.recv(65536)
     assert not answer.startswith(b"HTTP/1.1 101")
+
+
+def _is_answered(client: httpx.Client) -> bool:
+    """A connection that idles may be ended to make room; the next request is then made on another."""
+    try:
+        return client.get("/api/v1/pipelines").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def _is_ended(connection: socket.socket, *, is_answer_the_end: bool = False) -> bool:
