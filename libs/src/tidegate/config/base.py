@@ -7,6 +7,7 @@ without a unit never as a size or a duration.
 import re
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -107,6 +108,15 @@ def parse_address(value: object) -> Address:
             remedy="Write 127.0.0.1:8080, db.internal:5432 or [::1]:8080.",
         )
     return Address(match[1] or match[2], int(match[3]))
+
+
+def url_parts(value: str) -> tuple[SplitResult, int | None]:
+    """With the port; of what is no URL at all, those of an empty one."""
+    try:
+        parts = urlsplit(value)
+        return parts, parts.port
+    except ValueError:
+        return urlsplit(""), None
 
 
 def _size_or_bytes(value: object) -> int:

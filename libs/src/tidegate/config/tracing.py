@@ -1,21 +1,16 @@
 """Where spans of sampled transactions go."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
-from tidegate.config.base import Model
+from tidegate.config.base import Model, url_parts
 from tidegate.config.problems import refuse
 from tidegate.config.secret import Secret
 
 
 def _endpoint(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
+    parts, port = url_parts(value)
     if "@" in value:
         raise refuse(
             code="CREDENTIALS_IN_URL",
