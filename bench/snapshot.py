@@ -29,7 +29,7 @@ from kit.pipelines import document, secrets_of
 from kit.wait import wait
 
 from bench.figures import QUICK, Figure, report
-from bench.reader import DEADLINE_SECONDS, LIVE_RATE, Arrivals, cpu_seconds, late, peak_mb
+from bench.reader import DEADLINE_SECONDS, INSERT, LIVE_RATE, Arrivals, cpu_seconds, late, peak_mb
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest
@@ -44,10 +44,6 @@ TABLES = """
 CREATE TABLE wide (id bigint PRIMARY KEY, a text, b text, n numeric, t timestamptz, f float8, i int, s text, j text,
   k text);
 CREATE TABLE live (id bigserial PRIMARY KEY, note text);
-"""
-FILL = """
-INSERT INTO wide SELECT g, 'abc', 'defghij' || g, 12.5, now(), 1.5, g, repeat('x', 60), repeat('y', 40), 'z'
-FROM generate_series(1, %s) g
 """
 
 
@@ -230,7 +226,7 @@ def running(folder: Path) -> Iterator[Bench]:
         client = redis.Redis.from_url(stack.redis.url)
         with psycopg.connect(stack.postgres.dsn(DATABASE), autocommit=True) as source, client:
             source.execute(TABLES)
-            source.execute(FILL, [ROWS])
+            source.execute(INSERT, [ROWS])
             source.execute("VACUUM ANALYZE wide")
             yield Bench(stack, source, folder, client)
 

@@ -22,6 +22,7 @@ from bench.contestants.base import PUBLICATION, Change, Contestant, ContestantEr
 from tidegate.errors import TidegateError
 from tidegate.stack.jars import ensure
 from tidegate.stack.jvm import find_java
+from tidegate.stack.kafka import LOGGING
 from tidegate.stack.server import write_private
 
 JARS = Path(__file__).with_name("debezium.toml")
@@ -37,15 +38,6 @@ JVM = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-LOGGING = """\
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-"""
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 # config/connect-standalone.properties of Kafka, but for the schemas.
 WORKER = {

@@ -11,8 +11,11 @@ from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.contracts.mark import Mark, decode_mark
 from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
+from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import Change
+from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.sinks.base import Capabilities, Receipt
+from tidegate_processor.snapshots import ReadBack, no_log
 
 _EVERYTHING = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 
@@ -69,3 +72,18 @@ class MemorySink:
 
     def close(self) -> None:
         self._written, self._letters, self._marks = [], [], []
+
+
+def delivery_into(sink: MemorySink, read_back: ReadBack = no_log) -> Delivery:
+    """Of a new lane, from a raw topic whose end is far away."""
+    return Delivery(
+        "shop",
+        _EVERYTHING,
+        sink,
+        look=lambda: RawTopicView("topic", 0, 1000),
+        acked=lambda _: None,
+        lineage=lambda: None,
+        config_epoch="c1",
+        incarnation=1,
+        read_back=read_back,
+    )

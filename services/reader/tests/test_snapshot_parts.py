@@ -149,12 +149,16 @@ def test_rows_arrive_whole_once_and_numbered(lines: list[bytes], batch: int) -> 
     assert {frame.header.last for frame in frames} <= {BEGINNING}
 
 
-async def _framed(lines: list[bytes], batch: int) -> list:  # type: ignore[type-arg]
+def make_framer(linger_seconds: int = 0) -> Framer:
     stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
-    framer = Framer(
-        stamp, max_frame_bytes=5000, linger_seconds=0, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
-        next_seq=1, wall_clock=lambda: 0,
+    return Framer(
+        stamp, max_frame_bytes=5000, linger_seconds=linger_seconds, position=BEGINNING, safe_lsn=Lsn(0),
+        skip_to=BEGINNING, next_seq=1, wall_clock=lambda: 0,
     )  # fmt: skip
+
+
+async def _framed(lines: list[bytes], batch: int) -> list:  # type: ignore[type-arg]
+    framer = make_framer()
     outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None)
 
     async def rows():  # type: ignore[no-untyped-def]
@@ -174,11 +178,7 @@ async def _framed(lines: list[bytes], batch: int) -> list:  # type: ignore[type-
 
 def test_rows_wait_while_the_stream_fills_what_may_be_in_flight() -> None:
     async def scenario() -> None:
-        stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
-        framer = Framer(
-            stamp, max_frame_bytes=5000, linger_seconds=0, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
-            next_seq=1, wall_clock=lambda: 0,
-        )  # fmt: skip
+        framer = make_framer()
         flying = 100
         outlet = Outlet(0, in_flight=lambda: flying, most_in_flight=50, wake=lambda: None)
         await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x"], 1))
@@ -191,11 +191,7 @@ def test_rows_wait_while_the_stream_fills_what_may_be_in_flight() -> None:
 
 def test_the_stream_is_counted_without_rows_and_a_window_that_it_fills_is_given_up() -> None:
     async def scenario() -> None:
-        stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
-        framer = Framer(
-            stamp, max_frame_bytes=5000, linger_seconds=0, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
-            next_seq=1, wall_clock=lambda: 0,
-        )  # fmt: skip
+        framer = make_framer()
         outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None)
         durable = outlet.before(lambda _frame, _offset: None)
         head = SnapshotHead(bytes(16), 1, 1, 0, 0, 0)
@@ -222,11 +218,7 @@ def test_a_frame_of_the_stream_that_rows_push_out_counts_as_the_streams() -> Non
     """All of it passed for rows as soon as some waited, and no window was ever given up."""
 
     async def scenario() -> None:
-        stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
-        framer = Framer(
-            stamp, max_frame_bytes=5000, linger_seconds=9, position=BEGINNING, safe_lsn=Lsn(0), skip_to=BEGINNING,
-            next_seq=1, wall_clock=lambda: 0,
-        )  # fmt: skip
+        framer = make_framer(linger_seconds=9)
         outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None)
         durable = outlet.before(lambda _frame, _offset: None)
         messages = (

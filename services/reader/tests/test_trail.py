@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from kit.spans import Kept
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.generation import Generation
 from tidegate.events import POSTGRES_EPOCH_UNIX_US
 from tidegate.lsn import Lsn
 from tidegate.observability.trace_context import Sampler, trace_of
-from tidegate.observability.tracing import Span
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Begin, Commit, LogicalMessage, Message
 from tidegate.pgoutput.wire import XLogData, encode_envelope
@@ -29,24 +29,6 @@ from tidegate_reader.transactions import TransactionTracker
 STAMP = EpochStamp(Generation(7, 1, "d", "tidegate_shop", b"n" * 16), 3, b"e" * 16, 0)
 COMMITTED = unix_microseconds() - POSTGRES_EPOCH_UNIX_US - 1_000_000
 LARGE = 900
-
-
-class Kept:
-    """In place of what sends spans."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.dropped = 0
-
-    def give(self, spans: Sequence[Span]) -> None:
-        self.spans += spans
-
-    def drop(self, count: int, why: str) -> None:
-        assert why
-        self.dropped += count
-
-    def named(self, name: str) -> list[Span]:
-        return [each for each in self.spans if each.name == name]
 
 
 class Rig:

@@ -6,14 +6,11 @@ from typing import Any, NamedTuple
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from kit.frames import ORDERS, RawLog
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
-from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.events import Operation
 from tidegate.pgoutput.messages import UNCHANGED, Column, Delete, Insert, Message, OldKind, Truncate, Update
 from tidegate.position import Position
-from tidegate_processor.commit import Delivery
-from tidegate_processor.kafka_clients import RawTopicView
 
 TABLE = replace(ORDERS, columns=(*ORDERS.columns, Column(0, "big", 25, -1)))
 ID = TABLE.relation_id
@@ -95,16 +92,7 @@ def test_a_sink_that_keeps_rows_by_key_ends_with_the_table(
     for each in done[framed:]:
         log.transaction(each.message, relation=TABLE)
 
-    delivery = Delivery(
-        "shop",
-        SinkConfig(name="events", type=SinkType.KAFKA_TOPICS),
-        sink,
-        look=lambda: RawTopicView("topic", 0, 1000),
-        acked=lambda _: None,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-    )
+    delivery = delivery_into(sink)
     delivery.feed(enumerate(log.frames))
     delivery.commit()
 

@@ -1,13 +1,12 @@
 """Rows of a snapshot: delivered once, and never over what has changed since they were read."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from kit.frames import ORDERS, RawLog, row
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
-from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.frame import decode_frame
 from tidegate.errors import StreamError, TransientError
 from tidegate.events import SNAPSHOT_ORDINALS, Operation
@@ -16,27 +15,12 @@ from tidegate.pgoutput.messages import UNCHANGED, Column, Delete, Insert, OldKin
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import decode_changes
-from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.read_back import speaking
 from tidegate_processor.redelivery import frame_of
-from tidegate_processor.snapshots import Record, no_log
+from tidegate_processor.snapshots import Record
 
 ID = ORDERS.relation_id
 Delivered = list[tuple[str, tuple[bytes | None, ...]]]
-
-
-def deliver(sink: MemorySink, read_back: Callable[[int, int], Iterable[Record]] = no_log) -> Delivery:
-    return Delivery(
-        "shop",
-        SinkConfig(name="events", type=SinkType.KAFKA_TOPICS),
-        sink,
-        look=lambda: RawTopicView("topic", 0, 1000),
-        acked=lambda _: None,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-        read_back=read_back,
-    )
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
@@ -81,7 +65,7 @@ def window_of(*changes: Insert | Update | Delete | Truncate, before: int = 0) ->
 def kept(*changes: Insert | Update | Delete | Truncate) -> list[tuple[bytes | None, ...]]:
     log, _ = window_of(*changes)
     sink = MemorySink()
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
     return snapshot_rows(sink)
 
 
@@ -91,7 +75,7 @@ def test_rows_before_every_change_are_delivered_as_they_are() -> None:
     log.snapshot((b"1", b"a\tb\\"), (b"2", None))
     log.transaction(row(3))
 
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert rows(sink) == [("SNAPSHOT", (b"1", b"a\tb\\")), ("SNAPSHOT", (b"2", None)), ("INSERT", (b"3", b""))]
 
@@ -155,7 +139,7 @@ def test_the_newest_value_that_was_sent_stands_in_the_row() -> None:
         log.transaction(Update(ID, None, None, sent), relation=WIDE)
     log.snapshot((b"1", b"read", b"read", b"r\\ead\t"), low=BEGINNING, low_offset=1, relation=WIDE)
 
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert snapshot_rows(sink) == [(b"1", b"b", b"sent", b"r\\ead\t")]
 
@@ -167,7 +151,7 @@ def test_rows_without_a_key_are_all_delivered() -> None:
     log.transaction(row(1), relation=keyless)
     log.snapshot((b"1", b""), low=BEGINNING, low_offset=1, relation=keyless)
 
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert snapshot_rows(sink) == [(b"1", b"")]
 
@@ -175,7 +159,7 @@ def test_rows_without_a_key_are_all_delivered() -> None:
 def test_a_row_keeps_its_id_whatever_is_left_out_before_it() -> None:
     log, _ = window_of(change_of(1))
     sink = MemorySink()
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert [change.ordinal for change in sink.delivered if change.operation is Operation.SNAPSHOT] == [1, 2, 3]
 
@@ -184,14 +168,14 @@ def test_a_row_keeps_its_id_whatever_is_left_out_before_it() -> None:
 def test_a_lane_that_begins_inside_a_window_reads_back(resumes_at: int) -> None:
     log, _ = window_of(change_of(2), change_of(3, None))
     whole, sink, asked = MemorySink(), MemorySink(), []
-    feed(deliver(whole), log)
+    feed(delivery_into(whole), log)
 
     def again(start: int, stop: int) -> Iterable[Record]:
         asked.append(start)
         return enumerate(log.frames[start:stop], start)
 
-    feed(deliver(sink), log, stop=resumes_at)
-    feed(deliver(sink, again), log, start=resumes_at)
+    feed(delivery_into(sink), log, stop=resumes_at)
+    feed(delivery_into(sink, again), log, start=resumes_at)
 
     assert rows(sink) == rows(whole)
     assert asked == ([2] if 2 < resumes_at < 5 else [])
@@ -201,8 +185,8 @@ def test_what_stands_before_rows_is_committed_before_the_log_is_read_once_more()
     """An open transaction would be aborted meanwhile; and whoever dies there begins with the rows again."""
     log, _ = window_of(change_of(2), change_of(3))
     whole, sink = MemorySink(), MemorySink()
-    feed(deliver(whole), log)
-    feed(deliver(sink), log, stop=3)
+    feed(delivery_into(whole), log)
+    feed(delivery_into(sink), log, stop=3)
     at = []
 
     def dies(_start: int, _stop: int) -> Iterable[Record]:
@@ -210,8 +194,8 @@ def test_what_stands_before_rows_is_committed_before_the_log_is_read_once_more()
         raise TransientError("the worker dies", code="DIES")
 
     with pytest.raises(TransientError):
-        feed(deliver(sink, dies), log, start=3)
-    feed(deliver(sink, lambda start, stop: enumerate(log.frames[start:stop], start)), log, start=4)
+        feed(delivery_into(sink, dies), log, start=3)
+    feed(delivery_into(sink, lambda start, stop: enumerate(log.frames[start:stop], start)), log, start=4)
 
     assert at == [(4, 3)]
     assert rows(sink) == rows(whole)
@@ -223,9 +207,9 @@ def test_a_table_without_a_key_asks_for_no_window() -> None:
     log.epoch()
     log.transaction(row(1), relation=keyless)
     log.snapshot((b"1", b""), low=BEGINNING, low_offset=1, relation=keyless)
-    feed(deliver(sink), log, stop=2)
+    feed(delivery_into(sink), log, stop=2)
 
-    feed(deliver(sink), log, start=2)  # which can't look back
+    feed(delivery_into(sink), log, start=2)  # which can't look back
 
     assert snapshot_rows(sink) == [(b"1", b"")]
 
@@ -245,13 +229,13 @@ def test_a_row_is_neither_lost_nor_doubled_by_a_commit_that_fails() -> None:
     log.epoch()
     log.snapshot((b"1", b""), (b"2", b""))
     log.snapshot((b"3", b""), first_row=2)
-    first = deliver(sink)
+    first = delivery_into(sink)
     feed(first, log, stop=2)
     sink.fail_next_commit = True
     with pytest.raises(TransientError):
         feed(first, log, start=2)
 
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert [new[0] for new in snapshot_rows(sink)] == [b"1", b"2", b"3"]
 
@@ -259,10 +243,10 @@ def test_a_row_is_neither_lost_nor_doubled_by_a_commit_that_fails() -> None:
 def test_a_window_that_the_log_has_lost_stops_the_lane() -> None:
     log, _ = window_of(change_of(2))
     sink = MemorySink()
-    feed(deliver(sink), log, stop=3)
+    feed(delivery_into(sink), log, stop=3)
 
     with pytest.raises(StreamError) as lost:
-        feed(deliver(sink), log, start=3)
+        feed(delivery_into(sink), log, start=3)
 
     assert lost.value.code == "SNAPSHOT_WINDOW_TRIMMED"
     assert decode_frame(log.frames[3]).header.messages == 4
@@ -274,8 +258,8 @@ def test_a_row_that_is_refused_is_a_dead_letter_and_can_be_delivered_after_all()
     for reading in (1, 2):
         log.snapshot((b"1", b""), (b"2", b""), reading=reading)
     good = MemorySink()
-    feed(deliver(sink), log)
-    feed(deliver(good), log)
+    feed(delivery_into(sink), log)
+    feed(delivery_into(good), log)
     wanted = [change for change in good.delivered if change.message.new[0] == b"2"]
     letters = sink.dead_letters
 
@@ -295,6 +279,6 @@ def test_frames_of_one_reading_are_each_compared_with_all_before_them() -> None:
         rest = [(b"%d" % each, b"read") for each in range(1, 5)]
         log.snapshot(*rest, reading=number, low=low, low_offset=1, is_last=is_last)
 
-    feed(deliver(sink), log)
+    feed(delivery_into(sink), log)
 
     assert [number for number, _ in snapshot_rows(sink)] == [b"2", b"3", b"4", b"3", b"4", b"4"]

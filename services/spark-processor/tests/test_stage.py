@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 from kit.frames import RawLog, row
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
-from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.status import State
 from tidegate_processor import stage
 from tidegate_processor.commit import Delivery
-from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.stage import Stage
 
 FRAME_SECONDS = 0.4
@@ -60,16 +58,7 @@ class Fed(Stage):
         for record in [*enumerate(log.frames), None]:
             self._queue.put(record)
         self._delivery = None
-        self._made = Delivery(
-            "shop",
-            SinkConfig(name="events", type=SinkType.KAFKA_TOPICS),
-            sink,
-            look=lambda: RawTopicView("topic", 0, 1000),
-            acked=lambda _: None,
-            lineage=lambda: None,
-            config_epoch="c1",
-            incarnation=1,
-        )
+        self._made = delivery_into(sink)
 
     def _opened(self) -> Delivery:
         return self._made

@@ -1,12 +1,12 @@
 """What a lane tells of sampled transactions: below the reader's span, once each, when they are acked."""
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kit.frames import COMMIT_TIME, GENERATION, RawLog, row
 from kit.memory_sink import MemorySink
+from kit.spans import Kept
 
 from tidegate.checkpoint import redis_store
 from tidegate.checkpoint.store import AckOutcome
@@ -15,7 +15,6 @@ from tidegate.config.tables import TablePattern
 from tidegate.errors import TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.observability.trace_context import Sampler, trace_of
-from tidegate.observability.tracing import Span
 from tidegate_processor import control
 from tidegate_processor import trail as module
 from tidegate_processor.commit import Delivery
@@ -25,24 +24,6 @@ from tidegate_processor.trail import Trail, open_trail
 
 SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
 FIRST = Lsn(0x1010)
-
-
-class Kept:
-    """In place of what sends spans."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.dropped = 0
-
-    def give(self, spans: Sequence[Span]) -> None:
-        self.spans += spans
-
-    def drop(self, count: int, why: str) -> None:
-        assert why
-        self.dropped += count
-
-    def named(self, name: str) -> list[Span]:
-        return [each for each in self.spans if each.name == name]
 
 
 class Rig:
