@@ -95,6 +95,7 @@ def test_of_many_at_once_one_is_applied(place: AdminPlace, client) -> None:
 def test_a_file_that_cannot_be_written_says_where_to_change_it(place: AdminPlace, client) -> None:
     """As in a container, where it is mounted to be read."""
     folder, digest = place.file.with_name(f"{place.file.name}.versions"), str(versions(place, client)["digest"])
+    folder.mkdir(exist_ok=True)
     aside = folder.rename(folder.with_name("aside"))
     folder.write_text("no folder")
     try:
