@@ -185,6 +185,8 @@ def sync_environment():
     environment = dict(os.environ)
     environment.setdefault("UV_SYSTEM_CERTS", "1")  # a company's own authority is known to the system, not to uv
     environment.setdefault("UV_PYTHON_PREFERENCE", "system")
+    # Else every process compiles what it imports where PYTHONDONTWRITEBYTECODE is set: seconds, and eight megabytes.
+    environment.setdefault("UV_COMPILE_BYTECODE", "1")
     environment.pop("VIRTUAL_ENV", None)
     say("environment", "uv sync")
     run_aloud("environment", [uv, "sync", "--locked", "--all-packages"], environment)
