@@ -92,7 +92,7 @@ test-alone: ready ## Install each member alone, from the lock, and run its own u
 	$(BIN)/python tools/test_alone.py $(ARGS)
 
 docs: ready ## Build the documentation into site/, and fail on a link that leads nowhere
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 images: ## Build the three images (BUILD="--build-arg PYPI_INDEX=…" behind a mirror)
 	docker build $(BUILD) $(LABELS) -f services/reader/Dockerfile -t tidegate-reader:$(VERSION) .

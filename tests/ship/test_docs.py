@@ -1,6 +1,7 @@
 """The site is built, and no link of it leads nowhere: neither within the docs, nor to a file of the checkout."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from ship.queries import ROOT, alerts
 from tidegate_admin.cli.app import app
@@ -19,10 +21,30 @@ COMMAND = re.compile(r"(?:^\s*|`)tidegate ([a-z-]+(?: [a-z-]+)?)", re.MULTILINE)
 
 
 def test_the_site_is_built_and_every_link_leads_somewhere(tmp_path: Path) -> None:
-    command = [Path(sys.executable).with_name("mkdocs"), "build", "--quiet", "--strict", "--site-dir", tmp_path]
-    environment = {"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = build(ROOT / "mkdocs.yml", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["[a page](nowhere.md)", "[a file](../nowhere.py)", "[a heading](concepts.md#nowhere)"],
+)
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, wrong: str) -> None:
+    """With `--quiet`, mkdocs counts no warnings, and `--strict` refuses nothing."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    with (tmp_path / "docs" / "index.md").open("a") as page:
+        page.write(f"\n{wrong}\n")
+    settings = {"INHERIT": str(ROOT / "mkdocs.yml"), "docs_dir": "docs", "hooks": [str(ROOT / "tools/site_links.py")]}
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings))
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode != 0
+    assert "nowhere" in done.stderr
+
+
+def build(settings: Path, into: Path) -> "subprocess.CompletedProcess[str]":
+    command = [Path(sys.executable).with_name("mkdocs"), "build", "--strict", "-f", settings, "--site-dir", into]
+    environment = {"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("name", RUNBOOKS)
