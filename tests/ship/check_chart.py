@@ -14,7 +14,7 @@ import yaml
 
 from ship.queries import CHART
 
-ALL = CHART / "ci" / "two-values.yaml"
+VALUES = sorted((CHART / "ci").glob("*.yaml"))
 PLACE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
 
@@ -27,7 +27,7 @@ def run(tool: str, *arguments: str | Path, given: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("values", sorted((CHART / "ci").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
 def test_helm_lints_it(values: Path) -> None:
     run("helm", "lint", "--strict", CHART, "-f", values)
 
@@ -36,8 +36,9 @@ def test_its_unit_tests_pass() -> None:
     run("helm-unittest", CHART)
 
 
-def test_kubernetes_knows_every_field() -> None:
-    rendered = run("helm", "template", "check", CHART, "-f", ALL, "--include-crds")
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+def test_kubernetes_knows_every_field(values: Path) -> None:
+    rendered = run("helm", "template", "check", CHART, "-f", values, "--include-crds")
     folder = os.environ.get("KUBE_SCHEMAS")
     places = (
         ("-schema-location", f"{folder}/{PLACE}")

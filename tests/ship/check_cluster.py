@@ -22,8 +22,30 @@ HERE = Path(__file__).parent / "cluster"
 VALUES = CHART / "ci" / "two-values.yaml"
 EXECUTORS = CHART / "ci" / "executors-values.yaml"
 WAREHOUSE = "postgresql://warehouse@postgres:5432/warehouse"
+SPREAD = (
+    *("--set", f"pipelines[0].config.sinks[1].options.dsn={WAREHOUSE}"),
+    *("--set", "processor.executors.count=2", "--set", "uninstall.slots=drop"),
+)
 PIPELINES = ("shop", "shop-copy")
 SLOTS = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots"
+STRANGER = """
+import pathlib, subprocess, sys
+commands = [path.read_text().split(chr(0))[:-1] for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')]
+(real,) = (each for each in commands if any(part.endswith('.KubernetesExecutorBackend') for part in each))
+less = [part for part in real if not part.startswith(('-Dspark.authenticate.secret', '-Xm'))]
+if len(sys.argv) == 1:
+    less = [part for part in less if not part.startswith(('-Dspark.authenticate', '-Dspark.network.crypto'))]
+less[less.index('--executor-id') + 1] = '77'
+done = subprocess.run([less[0], '-Xmx128m', *sys.argv[1:], *less[1:]], capture_output=True, text=True, timeout=90)
+print(done.returncode, done.stdout[-3000:], done.stderr[-3000:])
+"""
+LISTENS = """
+import pathlib
+found = [line.split() for name in ('tcp', 'tcp6') for line in pathlib.Path('/proc/net', name).read_text().splitlines()]
+reached = [line[1].split(':') for line in found if line[3] == '0A']
+print(*{int(port, 16) for address, port in reached if not address.endswith(('0100007F', '01000000'))})
+"""
+"""Ports that listen elsewhere than on loopback."""
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -139,9 +161,7 @@ def test_an_uninstall_asks_about_the_slots_and_then_drops_them(release: None) ->
 
 @pytest.fixture(scope="module")
 def spread(namespaces: None) -> None:
-    target = f"pipelines[0].config.sinks[1].options.dsn={WAREHOUSE}"
-    settings = ("--set", target, "--set", "processor.executors.count=2", "--set", "uninstall.slots=drop")
-    helm("install", "spread", CHART, "-f", EXECUTORS, *settings, "--wait", "--timeout", "6m")
+    helm("install", "spread", CHART, "-f", EXECUTORS, *SPREAD, "--wait", "--timeout", "6m")
 
 
 def executors() -> set[str]:
@@ -171,6 +191,43 @@ def test_an_executor_has_no_token_and_the_driver_may_ask_for_pods_only(spread: N
     assert kubectl("auth", "can-i", "create", "pods", who).strip() == "yes"
     for what in ("secrets", "configmaps", "services"):
         assert kubectl("auth", "can-i", "list", what, who, check=False).strip() == "no"
+
+
+@pytest.mark.parametrize("knows", ["", "-Dspark.authenticate.secret.file=/etc/hostname"], ids=["nothing", "another"])
+def test_the_driver_hears_nobody_who_does_not_know_the_secret(spread: None, knows: str) -> None:
+    """An executor's own command, less the secret: the real one, from the same pod, was let in."""
+    executor = sorted(executors())[0]
+    said = kubectl("exec", "-i", executor, "--", "/app/bin/python", "-", *([knows] if knows else []), given=STRANGER)
+    ended, told = said.split(" ", 1)
+    assert int(ended) != 0
+    assert "RetrieveSparkAppConfig" in told or "auth" in told.lower(), told
+    assert executor in executors()
+
+
+def test_driver_and_executors_listen_where_the_policies_say_and_nowhere_else(spread: None) -> None:
+    """No policy is enforced where this runs: one that forgot a port would be found out elsewhere."""
+    driver = kubectl("get", "pods", "-l", "app.kubernetes.io/component=processor", "-o", "name").split()
+    assert [listens(pod) for pod in driver] == [{7078, 7079, 8082}]
+    assert [listens(pod) for pod in executors()] == [{7079}, {7079}]
+
+
+def listens(pod: str) -> set[int]:
+    return set(map(int, kubectl("exec", "-i", pod, "--", "/app/bin/python", "-", given=LISTENS).split()))
+
+
+def test_an_upgrade_keeps_the_secret_and_the_api_server_takes_what_it_renders(spread: None) -> None:
+    before = drawn()
+    helm("upgrade", "spread", CHART, "-f", EXECUTORS, *SPREAD, "--dry-run=server")
+    helm("upgrade", "spread", CHART, "-f", EXECUTORS, *SPREAD, "--wait", "--timeout", "6m")
+    helm("rollback", "spread", "1", "--wait", "--timeout", "6m")
+    assert before == drawn()
+    arrives_in_the_warehouse("after the upgrade")
+
+
+def drawn() -> str:
+    secret = kubectl("get", "secret", "spread-tidegate-spread-spark-secret", "-o", "jsonpath={.data.secret}")
+    assert len(secret) == 88
+    return secret
 
 
 def test_an_executor_that_dies_is_replaced_and_its_lanes_go_on(spread: None) -> None:

@@ -14,6 +14,7 @@ PATH = "helm/tidegate/values.schema.json"
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
+SOME: Schema = {"type": "string", "minLength": 1}
 FLAG: Schema = {"type": "boolean"}
 NAMES: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 FREE: Schema = {"type": "object"}
@@ -124,6 +125,7 @@ _PROCESSOR = {
             "cpu": {"type": "string", "pattern": r"^[0-9]+m?$"},
             "heap": JVM_SIZE,
             "overhead": JVM_SIZE,
+            "secret": _object({"existingSecret": TEXT, "key": SOME}),
         }
     ),
 }
@@ -133,7 +135,6 @@ _METRICS = {
     "rules": _object({"enabled": FLAG, "labels": NAMES, "exclude": {"type": "array", "items": TEXT}}),
     "dashboards": _object({"enabled": FLAG, "label": TEXT, "labelValue": TEXT, "folder": TEXT}),
 }
-_SOME = {"type": "string", "minLength": 1}
 # The admin service refuses to be reachable without tokens: said before the install, not by a pod that never starts.
 _ADMIN_NEEDS_TOKENS = {
     "if": {
@@ -142,7 +143,7 @@ _ADMIN_NEEDS_TOKENS = {
             "admin": {"properties": {"enabled": {"const": True}}},
         }
     },
-    "then": {"properties": {"admin": {"properties": {"tokens": {"properties": {"existingSecret": _SOME}}}}}},
+    "then": {"properties": {"admin": {"properties": {"tokens": {"properties": {"existingSecret": SOME}}}}}},
 }
 _MONITOR_NEEDS_TOKEN = {
     "if": {
@@ -151,5 +152,5 @@ _MONITOR_NEEDS_TOKEN = {
             "admin": {"properties": {"enabled": {"const": True}}},
         }
     },
-    "then": {"properties": {"metrics": {"properties": {"adminToken": {"properties": {"existingSecret": _SOME}}}}}},
+    "then": {"properties": {"metrics": {"properties": {"adminToken": {"properties": {"existingSecret": SOME}}}}}},
 }

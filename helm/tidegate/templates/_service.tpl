@@ -87,6 +87,7 @@ spec:
             - {name: scratch, mountPath: /tmp}
             {{- if $drives }}
             - {name: spark, mountPath: /etc/spark, readOnly: true}
+            - {name: spark-secret, mountPath: /run/tidegate-spark, readOnly: true}
             {{- end }}
             {{- if $pipeline.existingSecret }}
             - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
@@ -102,6 +103,7 @@ spec:
         {{- if $drives }}
         - name: spark
           configMap: {name: {{ include "tidegate.fullname" $root }}-{{ $pipeline.name }}-spark}
+        {{- include "tidegate.sparkSecretVolume" $spark | nindent 8 }}
         {{- end }}
         {{- if $pipeline.existingSecret }}
         - name: secrets

@@ -11,6 +11,12 @@ spark.driver.bindAddress                             0.0.0.0
 spark.driver.port                                    7078
 spark.driver.blockManager.port                       7079
 spark.blockManager.port                              7079
+# Whoever reaches these ports could else have the driver hand over all that it knows, or run whatever they like.
+spark.authenticate                                   true
+spark.authenticate.secret.file                       /run/tidegate-spark/secret
+spark.network.crypto.enabled                         true
+spark.network.crypto.authEngineVersion               2
+spark.network.crypto.cipher                          AES/GCM/NoPadding
 spark.kubernetes.executor.podTemplateFile            /etc/spark/executor.yaml
 spark.kubernetes.executor.podTemplateContainerName   executor
 # So that the role needs nothing but pods.
@@ -65,6 +71,7 @@ spec:
       volumeMounts:
         # By this name Spark knows it for its own scratch.
         - {name: spark-local-dir-1, mountPath: /tmp}
+        - {name: spark-secret, mountPath: /run/tidegate-spark, readOnly: true}
         {{- if $pipeline.existingSecret }}
         - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
         {{- end }}
@@ -74,6 +81,7 @@ spec:
   volumes:
     - name: spark-local-dir-1
       emptyDir: {sizeLimit: {{ .settings.scratchSize }}}
+    {{- include "tidegate.sparkSecretVolume" . | nindent 4 }}
     {{- if $pipeline.existingSecret }}
     - name: secrets
       secret:
@@ -84,4 +92,18 @@ spec:
     {{- with .settings.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end -}}
+
+{{- /* Of the secret that the chart draws. */ -}}
+{{- define "tidegate.sparkSecretName" -}}
+{{- printf "%s-%s-spark-secret" (include "tidegate.fullname" .root) .pipeline.name -}}
+{{- end -}}
+
+{{- /* What driver and executors know of each other, as a file: Spark would put it into the environment of executors. */ -}}
+{{- define "tidegate.sparkSecretVolume" -}}
+{{- $secret := .settings.executors.secret -}}
+- name: spark-secret
+  secret:
+    secretName: {{ default (include "tidegate.sparkSecretName" .) $secret.existingSecret }}
+    items: [{key: {{ ternary $secret.key "secret" (ne $secret.existingSecret "") | quote }}, path: secret, mode: 0440}]
 {{- end -}}
