@@ -105,7 +105,7 @@ sbom: ready ## Write what each image holds, as CycloneDX, into dist/
 test-compose: ready ## Bring compose.yaml up on a Docker engine, and kill each container once (root; about 15 minutes)
 	tests/ship/stand_ins/build.sh
 	$(MAKE) images
-	$(BIN)/pytest tests/ship/check_compose.py -p no:randomly $(ARGS)
+	$(BIN)/pytest tests/ship/check_images.py tests/ship/check_compose.py -p no:randomly $(ARGS)
 
 test-helm: ready ## Check the chart (tests/ship/tools.sh gets the tools); CHART_CLUSTER=1 with KUBECONFIG also installs it
 	PATH="$(CURDIR)/.cache/bin:$$PATH" $(BIN)/pytest tests/ship/check_chart.py tests/ship/check_cluster.py -p no:randomly $(ARGS)

@@ -14,15 +14,16 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import Consumer
-from kit.wait import wait
+from kit.wait import DeadlinePassedError, wait
 
-from ship.queries import ROOT, asked_by_panels
+from ship.queries import ROOT, asked_by_alerts, asked_by_panels
 
 PROFILES = "demo,observability"
 # Grafana has no stand-in: where its image can be pulled, SHIP_GRAFANA=1 starts it too.
@@ -116,7 +117,19 @@ def test_every_panel_has_series(stack: None) -> None:
     def empty() -> list[str]:
         return [asked.where for asked in asked_by_panels() if not _result(asked.filled("shop"))]
 
-    wait(lambda: not empty(), 180.0, "every panel has series", every_seconds=5.0)
+    becomes_none(empty)
+
+
+def test_every_metric_is_emitted(stack: None) -> None:
+    """By name: a panel or an alert that asks for one thing or else another hides that nobody emits the first."""
+    names = {metric for asked in (*asked_by_panels(), *asked_by_alerts()) for metric in asked.metrics}
+    becomes_none(lambda: sorted(name for name in names if not _result(name)))
+
+
+def becomes_none(look: Callable[[], list[str]]) -> None:
+    with suppress(DeadlinePassedError):
+        wait(lambda: not look(), 180.0, "none is left", every_seconds=5.0)
+    assert look() == []
 
 
 def _result(expression: str) -> list[object]:

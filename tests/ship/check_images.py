@@ -13,7 +13,7 @@ import pytest
 from ship.queries import ROOT
 
 VERSION = "0.1.0"
-OWN_MEGABYTES = {"reader": 45, "admin": 75, "processor": 950}
+OWN_MEGABYTES = {"reader": 55, "admin": 75, "processor": 950}
 """What each adds to its base image, unpacked."""
 WARM = """
 import os, pathlib, sys
@@ -53,7 +53,9 @@ def image(service: str) -> dict[str, Any]:
 
 def run(service: str, *command: str) -> str:
     """As compose and the chart run it, and with nobody to fetch anything from."""
-    hard = ("--network", "none", "--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--cap-drop", "ALL")
+    # Without a network nothing else resolves the container's name, which Spark asks for.
+    alone = ("--network", "none", "--hostname", "localhost")
+    hard = (*alone, "--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--cap-drop", "ALL")
     entry, *rest = command
     arguments = ("docker", "run", "--rm", *hard, "--entrypoint", entry, f"tidegate-{service}:{VERSION}", *rest)
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=240)
