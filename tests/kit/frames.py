@@ -80,11 +80,12 @@ class RawLog:
         relation: Relation = ORDERS,
         relations: Sequence[Relation] = (),
         commit_time: int = COMMIT_TIME,
+        xid: int = 700,
     ) -> bytes:
         """Of one relation, or of all these."""
         commit_lsn = Lsn(self.safe_lsn + 0x10)
         end_lsn = Lsn(commit_lsn + 0x30)
-        messages = [Begin(commit_lsn, commit_time, 700), *rows, Commit(commit_lsn, end_lsn, commit_time)]
+        messages = [Begin(commit_lsn, commit_time, xid), *rows, Commit(commit_lsn, end_lsn, commit_time)]
         self.position, self.safe_lsn = Position(commit_lsn, len(rows)), end_lsn
         return self._wal(messages, commit_lsn, 0, changes=len(rows), relations=relations or (relation,))
 
