@@ -1,7 +1,7 @@
 """Topics of real brokers, made and read by a client that is not the one under test."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kit.wait import wait
 
 from tidegate.config.kafka import KafkaConfig
+from tidegate.errors import TransientError
 from tidegate_processor.kafka_clients import look_at
 
 _LARGEST_BYTES = 16 * 2**20
@@ -19,7 +20,16 @@ def make_topic(bootstrap: str, name: str, *, largest_bytes: int = _LARGEST_BYTES
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, partitions, 1, config={"max.message.bytes": str(largest_bytes)})
     admin.create_topics([new])[name].result(30)
-    return look_at(KafkaConfig(bootstrap=bootstrap), name).id
+    found: list[str] = []
+
+    def is_described() -> bool:
+        """A broker knows of it a moment after the controller."""
+        with suppress(TransientError):
+            found.append(look_at(KafkaConfig(bootstrap=bootstrap), name).id)
+        return bool(found)
+
+    wait(is_described, 30, f"the broker describes {name}")
+    return found[-1]
 
 
 def limit_records(bootstrap: str, topic: str, largest_bytes: int) -> None:
