@@ -123,7 +123,7 @@ def make_app(tokens: Path | None = None, **settings: Any) -> FastAPI:
     return create_app(told, Watch(told.pipelines), Access(told))
 
 
-def with_a_look(app: FastAPI) -> FastAPI:
+def with_a_look(app: FastAPI, time: int = NOW) -> FastAPI:
     """As after a first look at a pipeline in order."""
-    app.state.deps.watch._views["shop"] = pipeline_view(make_config(), make_observation(), Levels())
+    app.state.deps.watch._views["shop"] = pipeline_view(make_config(), make_observation(time=time), Levels())
     return app

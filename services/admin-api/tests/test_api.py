@@ -1,12 +1,16 @@
 """Refusals, headers, what is shown. No server answers behind these pipelines, and the service says so."""
 
 import asyncio
+from dataclasses import asdict
 
 import pytest
-from kit.admin import Api, make_app, make_config, with_a_look
+from kit.admin import NOW, Api, make_app, make_config, with_a_look
+from prometheus_client.parser import text_string_to_metric_families
 
 from tidegate_admin.errors import MEDIA_TYPE
 from tidegate_admin.health.endpoints import router
+from tidegate_admin.health.schemas import Readiness
+from tidegate_admin.pipelines.schemas import PipelineList, PipelineModel
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.scopes import Scope, needs
 
@@ -63,6 +67,50 @@ def test_readiness_names_every_part(api: Api) -> None:
         f"shop/{part}" for part in ("redis", "reader", "slot", "lane/events", "lane/extra")
     }
     assert all(set(part) == {"state", "reason", "since"} for part in answer.json()["components"].values())
+
+
+def test_readiness_is_told_as_it_is_at_this_moment() -> None:
+    """Texts are kept, and the next answer has what has changed: a reason too, which does not touch since when."""
+    application = with_a_look(make_app())
+    health = application.state.deps.watch.health
+    for change in (
+        lambda: None,
+        lambda: health.down("shop/lane/events", 'it said "no"\n'),
+        lambda: health.down("shop/lane/events", "it says more"),
+        lambda: health.up("shop/lane/events"),
+    ):
+        change()
+        answer = Api(application).get("/readyz")
+        assert answer.status_code == (200 if health.is_ready else 503)
+        assert Readiness.model_validate_json(answer.text).model_dump() == {
+            "state": health.state,
+            "components": {name: asdict(component) for name, component in health.components.items()},
+        }
+
+
+def test_all_pipelines_are_told_as_each_is() -> None:
+    """Written from kept texts: what comes out is what the schema says, and the next look replaces it."""
+    application = with_a_look(make_app())
+    api = Api(application)
+    first = PipelineList.model_validate_json(api.get("/api/v1/pipelines").text)
+    assert [PipelineModel.model_validate_json(api.get("/api/v1/pipelines/shop").text)] == first.items
+    assert first.next_cursor is None
+    with_a_look(application, time=NOW + 1_000_000)
+    [later] = PipelineList.model_validate_json(api.get("/api/v1/pipelines").text).items
+    assert (later.observed - first.items[0].observed).total_seconds() == 1
+
+
+def test_a_scraper_reads_every_figure() -> None:
+    """By Prometheus' own parser: as many samples as there are pipelines and lanes, and their values."""
+    application = with_a_look(make_app())
+    text = Api(application).get("/metrics").text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    [lanes] = [families[name] for name in families if name.startswith("tidegate_admin_lane_events")]
+    view = application.state.deps.watch.views["shop"]
+    told = [(sample.labels, sample.value) for sample in lanes.samples]
+    assert [({"pipeline": "shop", "sink": lane.sink}, lane.status.events) for lane in view.lanes] == told
+    assert lanes.type == "counter"
+    assert families["tidegate_admin_last_look_seconds"].samples[0].value == view.time / 1e6
 
 
 def test_metrics_are_those_declared() -> None:

@@ -67,5 +67,7 @@ class Health:
 
     def _set(self, name: str, state: State, reason: str) -> None:
         before = self._components[name]
+        if before.state is state and before.reason == reason:
+            return
         since = before.since if before.state is state else self._now()
         self._components[name] = Component(state, reason, since)

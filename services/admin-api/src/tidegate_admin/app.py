@@ -22,6 +22,7 @@ from tidegate_admin.deps import Deps
 from tidegate_admin.events.endpoints import router as events
 from tidegate_admin.frames.endpoints import router as frames
 from tidegate_admin.health.endpoints import router as health
+from tidegate_admin.health.report import Report
 from tidegate_admin.lanes.endpoints import router as lanes
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.endpoints import router as pipelines
@@ -65,7 +66,7 @@ def create_app(settings: AdminSettings, watch: Watch, access: Access) -> FastAPI
         generate_unique_id_function=lambda route: operation_id(route.name),
         responses={"default": _PROBLEM},
     )
-    app.state.deps = Deps(settings, watch, AdminMetrics(watch), access, Judge(settings.egress))
+    app.state.deps = Deps(settings, watch, AdminMetrics(watch), Report(watch.health), access, Judge(settings.egress))
     app.add_middleware(
         Guard,
         routes=routes(),

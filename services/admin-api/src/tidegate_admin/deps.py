@@ -10,9 +10,8 @@ from tidegate_admin.config import AdminSettings
 from tidegate_admin.configuration.service import Judge
 from tidegate_admin.errors import pipeline_unknown
 from tidegate_admin.events.stream import STREAMS
+from tidegate_admin.health.report import Report
 from tidegate_admin.metrics import AdminMetrics
-from tidegate_admin.pipelines.schemas import PipelineModel
-from tidegate_admin.pipelines.service import PipelineView
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.room import Room
 from tidegate_admin.security.guard import CALLER
@@ -24,11 +23,10 @@ class Deps:
     settings: AdminSettings
     watch: Watch
     metrics: AdminMetrics
+    report: Report
     access: Access
     judge: Judge
     streams: Room = field(default_factory=lambda: Room(STREAMS))
-    models: dict[str, tuple[PipelineView, PipelineModel]] = field(default_factory=dict)
-    """Of each pipeline's last look."""
 
 
 def _deps(request: Request) -> Deps:

@@ -6,12 +6,11 @@ Invariant: /healthz says only that this process answers; restarting it never men
 from http import HTTPStatus
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from tidegate.observability.metrics import CONTENT_TYPE
 from tidegate_admin.deps import Given
 from tidegate_admin.health.schemas import Alive, Readiness
-from tidegate_admin.pipelines.schemas import ComponentModel
 from tidegate_admin.security.scopes import Open, Scope, needs
 
 router = APIRouter(tags=["health"])
@@ -30,17 +29,12 @@ async def healthz() -> Alive:
     response_model=Readiness,
 )
 @needs(Open.OPEN)
-async def readyz(deps: Given) -> JSONResponse:
-    health = deps.watch.health
-    report = Readiness(
-        state=health.state,
-        components={name: ComponentModel.of(component) for name, component in health.components.items()},
-    )
-    status = HTTPStatus.OK if health.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return JSONResponse(report.model_dump(mode="json"), status)
+async def readyz(deps: Given) -> Response:
+    status = HTTPStatus.OK if deps.watch.health.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return Response(deps.report.text(), status, media_type="application/json")
 
 
 @router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
 @needs(Scope.READ)
-def metrics(deps: Given) -> Response:
+async def metrics(deps: Given) -> Response:
     return Response(deps.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -22,6 +22,8 @@ from tidegate.errors import ConfigError, DecodeError, TransientError
 from tidegate_admin.slots.service import SlotView
 
 DEADLINE_SECONDS = 2.0
+_AT_ONCE = 16
+"""Statuses: between half milliseconds others are answered."""
 
 S = TypeVar("S", ReaderStatus, LaneStatus)
 
@@ -83,11 +85,13 @@ class StatusReader:
         keys = [names.reader_status_key(pipeline), *(names.lane_status_key(pipeline, sink) for sink in sinks)]
         reader_value, *lane_values = await client.mget(keys)
         reader = _decoded(ReaderStatus, reader_value)
-        lanes = {
-            sink: lane
-            for sink, value in zip(sinks, lane_values, strict=True)
-            if (lane := _decoded(LaneStatus, value)) is not None
-        }
+        lanes: dict[str, LaneStatus] = {}
+        for at, (sink, value) in enumerate(zip(sinks, lane_values, strict=True), 1):
+            lane = _decoded(LaneStatus, value)
+            if lane is not None:
+                lanes[sink] = lane
+            if at % _AT_ONCE == 0:
+                await asyncio.sleep(0)
         generation = reader.generation if reader else ""
         acks = await read_acks(client, pipeline, generation) if generation else {}
         return Statuses(reader, lanes, acks)

@@ -20,8 +20,9 @@ class RawTopicWatch:
         """How many a reader would refuse."""
         self._config = config
 
-    async def run(self) -> None:
-        await asyncio.sleep(FIRST_SECONDS)
+    async def run(self, phase: float = 0.0) -> None:
+        """Each pipeline at another time: it takes a connection of its own, and all at once would be felt."""
+        await asyncio.sleep(FIRST_SECONDS + phase * EVERY_SECONDS)
         while True:
             await self.look()
             await asyncio.sleep(EVERY_SECONDS)

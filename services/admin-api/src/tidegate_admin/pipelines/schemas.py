@@ -5,7 +5,7 @@ Invariant: a field that cannot be known now is null and never a guess.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
@@ -114,8 +114,8 @@ class LaneModel(BaseModel):
 
     @classmethod
     def of(cls, lane: LaneView) -> Self:
-        ack = lane.ack
-        model = cls(
+        ack, status = lane.ack, lane.status
+        return cls(
             sink=lane.sink,
             type=lane.type,
             required=lane.required,
@@ -125,11 +125,12 @@ class LaneModel(BaseModel):
             acked_position=str(ack.position) if ack else None,
             lag=LagModel.of(lane.lag),
             lag_frames=lane.lag_frames,
+            **(_of_status(status) if status else {}),
         )
-        return model if lane.status is None else model.model_copy(update=_of_status(lane.status))
 
 
-def _of_status(status: LaneStatus) -> dict[str, object]:
+def _of_status(status: LaneStatus) -> dict[str, Any]:
+    """`Any`: fields of the model."""
     return {
         "started": _time(status.started),
         "reported": _time(status.time),

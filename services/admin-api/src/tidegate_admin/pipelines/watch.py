@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import TransientError
@@ -16,11 +17,14 @@ from tidegate.observability.health import Component, Health
 from tidegate_admin.health.service import component_names, tell
 from tidegate_admin.pipelines.observation import Observation, Statuses, StatusReader, Unavailable
 from tidegate_admin.pipelines.raw_topic import RawTopicWatch
+from tidegate_admin.pipelines.schemas import PipelineModel
 from tidegate_admin.pipelines.service import Levels, PipelineView, pipeline_view
 from tidegate_admin.slots.service import SlotReader, SlotView
 
 LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 3.0
+FOLLOWED_SECONDS = 10.0
+"""The page asks every second; scripts and dashboards less often."""
 
 
 class Observer:
@@ -55,6 +59,15 @@ class Observer:
             return Unavailable(error.code, error.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A look as the API tells it."""
+
+    view: PipelineView
+    model: PipelineModel
+    json: str
+
+
 class Watch:
     """`running` keeps looking; everybody else reads `views`."""
 
@@ -62,6 +75,8 @@ class Watch:
         self._observers = {config.pipeline: Observer(config) for config in pipelines}
         self._every_seconds = every_seconds
         self._views: dict[str, PipelineView] = {}
+        self._pictures: dict[str, Picture] = {}
+        self._asked: dict[str, float] = {}
         self.looked = asyncio.Event()
         """Set once every pipeline has been looked at."""
         self.health = Health(name for observer in self._observers.values() for name in component_names(observer.config))
@@ -83,6 +98,11 @@ class Watch:
             if full.startswith(prefix)
         }
 
+    def picture(self, name: str) -> Picture | None:
+        """Of the last look, if there was one; made once, however many ask."""
+        self._asked[name] = time.monotonic()
+        return self._made(name)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Looks until the body ends; a first look is waited for, but not for ever. A failure of ours ends the body."""
@@ -95,8 +115,8 @@ class Watch:
                     for at, (name, observer) in enumerate(self._observers.items())
                 ]
                 looking += [
-                    tasks.create_task(observer.raw_topic.run(), name=f"raw topic {name}")
-                    for name, observer in self._observers.items()
+                    tasks.create_task(observer.raw_topic.run(at / len(self._observers)), name=f"raw topic {name}")
+                    for at, (name, observer) in enumerate(self._observers.items())
                 ]
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.looked.wait(), FIRST_LOOK_SECONDS)
@@ -107,6 +127,13 @@ class Watch:
             for observer in self._observers.values():
                 await observer.close()
 
+    def _made(self, name: str) -> Picture | None:
+        view, known = self._views.get(name), self._pictures.get(name)
+        if view is not None and (known is None or known.view is not view):
+            model = PipelineModel.of(view, self.components(name))
+            self._pictures[name] = Picture(view, model, model.model_dump_json())
+        return self._pictures.get(name)
+
     async def _keep_looking(self, name: str, observer: Observer, phase: float) -> None:
         """After the first look each in its own part of the second: all at once would keep those waiting who ask."""
         log = logs.get(f"watch.{name}")
@@ -116,6 +143,8 @@ class Watch:
             for component, before, after in tell(self.health, view.name, view.conditions):
                 log.info("component_changed", part=component, before=before, after=after)
             self._views[name] = view
+            if time.monotonic() - self._asked.get(name, float("-inf")) < FOLLOWED_SECONDS:
+                self._made(name)  # Each after its own look: who asks for all would else wait for all to be made.
             if len(self._views) == len(self._observers):
                 self.looked.set()
             await asyncio.sleep(max(0.0, self._every_seconds * (1 + phase) - (time.monotonic() - begun)))
