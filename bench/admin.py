@@ -26,9 +26,20 @@ from kit.frames import RawLog
 from kit.pipelines import free_port, secrets_of
 from kit.wait import wait
 
-from bench.admin_seeds import LANES, LETTERS, NAME, PIPELINES, configurations, fill_source, fill_topics, playing
+from bench.admin_seeds import (
+    FIRST_XID,
+    FRAMES,
+    LANES,
+    LETTERS,
+    NAME,
+    PIPELINES,
+    configurations,
+    fill_source,
+    fill_topics,
+    playing,
+)
 from bench.figures import QUICK, Figure, report
-from tidegate.lsn import format_lsn
+from tidegate.lsn import Lsn, format_lsn
 from tidegate.stack.up import Stack
 from tidegate_admin.security import tokens
 from tidegate_admin.security.scopes import Scope
@@ -135,7 +146,8 @@ def reads_of(bench: Bench) -> dict[str, str]:
     letters, now = f"{BASE}/dead-letters", 1_800_000_000_000_000
     page = bench.client.get(letters, params={"limit": 100}).json()
     cursor, letter = page["next_cursor"], page["items"][0]["id"]
-    lsn = format_lsn(bench.log.safe_lsn - 0x100)
+    middle = bench.log.safe_lsn // 2  # Not where it is looked for first.
+    lsn = format_lsn(Lsn(middle))
     own = {
         "": "", "/lanes": "/lanes", "/configuration": "/configuration",
         "/configuration/versions": "/configuration/versions",
@@ -145,7 +157,8 @@ def reads_of(bench: Bench) -> dict[str, str]:
         "/source/tables": "/source/tables", "/source/table": "/source/table?schema=public&table=orders_7",
         "/frames": "/frames", "/frames/{offset}": "/frames/1000",
         "/frames by LSN": f"/frames?lsn={lsn}", "/where-is by LSN": f"/where-is?lsn={lsn}",
-        "/where-is by transaction": "/where-is?xid=700",
+        "/where-is by transaction": f"/where-is?xid={FIRST_XID + FRAMES // 3}",
+        "/frames by transaction": f"/frames?xid={FIRST_XID + FRAMES // 3}",
     }  # fmt: skip
     filters = {
         "": "", "/counts": "/counts", "/{letter}": f"/{letter}", ", next page": f"?limit=100&cursor={cursor}",

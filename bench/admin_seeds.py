@@ -29,13 +29,15 @@ from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING
 from tidegate.stack.up import Stack
 
-PIPELINES = 4 if QUICK else 20
+PIPELINES = 20
 LANES = 50
 """Of each pipeline: a thousand in all."""
 LETTERS = 20_000 if QUICK else 1_000_000
 """Of the first pipeline."""
 NAME = "bench00"
-FRAMES = 2_000
+FRAMES = 20_000
+FIRST_XID = 700
+HEARTBEAT_BYTES = 0x40
 TABLES = "".join(f"CREATE TABLE orders_{n} (id int PRIMARY KEY, note text, made timestamptz);" for n in range(50))
 
 
@@ -64,7 +66,7 @@ def fill_topics(bootstrap: str, log: RawLog) -> None:
     make_topic(bootstrap, names.dead_letter_topic(NAME))
     log.epoch()
     for number in range(FRAMES):
-        log.transaction(row(number, f"note {number}"))
+        log.transaction(row(number, f"note {number}"), xid=FIRST_XID + number)
     append(bootstrap, names.raw_topic(NAME), log.frames)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
     for number in range(LETTERS):
@@ -98,10 +100,13 @@ def playing(redis_url: str, log: RawLog) -> Iterator[None]:
 
 
 def _play(redis_url: str, ended: Event, what: tuple[str, int, int]) -> None:
+    """Every second a heartbeat has come through: else the lanes would be called down after half a minute."""
+    generation, lsn, offset = what
     with redis.Redis.from_url(redis_url) as client:
         while not ended.wait(1.0):
+            lsn += HEARTBEAT_BYTES
             for number in range(PIPELINES):
-                _say(client, f"bench{number:02}", *what)
+                _say(client, f"bench{number:02}", generation, lsn, offset)
 
 
 def _say(client: redis.Redis, pipeline: str, generation: str, lsn: int, offset: int) -> None:
