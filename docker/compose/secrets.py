@@ -21,7 +21,8 @@ OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), TIDEGATE)
 # What each service does in Redis, and no more: docs/operations/security.md.
 REDIS_USERS = {
     "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage %RW~tidegate:*:snapshots "
-    "%RW~tidegate:*:snapshot:* &tidegate:* +@connection +@read +@write +@transaction +@pubsub -@dangerous +info",
+    "%RW~tidegate:*:snapshot:* %W~tidegate:*:audit &tidegate:* "
+    "+@connection +@read +@write +@transaction +@pubsub -@dangerous +info",
     "processor": "%R~tidegate:* %RW~tidegate:*:ack %RW~tidegate:*:lane:* &tidegate:* "
     "+@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",
     "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",

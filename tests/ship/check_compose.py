@@ -78,7 +78,6 @@ def stack() -> Iterator[None]:
         wait(lambda: all(is_healthy(service) for service in HEALTHY), UP_SECONDS, "the stack is healthy")
         yield
     finally:
-        print(compose("logs", "--tail", "20", "reader", "processor", "admin"))
         compose("--profile", "*", "down", "-v", "--remove-orphans")
 
 
@@ -183,6 +182,7 @@ SINKS = [
     },
 ]
 GIVE = "cd /secrets/processor; printf copied > copy.password; chmod 400 copy.password; chown 10001 copy.password"
+AGAIN = ("up", "-d", "--no-build", "--no-deps", "reader", "processor", "admin")
 ADMIN = "TIDEGATE_TOKEN=$(cat /run/tidegate/operator.token) tidegate"
 SUM = "SELECT count(*), coalesce(sum(id), 0) FROM {}.customers"
 
@@ -195,10 +195,9 @@ def all_sinks(stack: None, tmp_path: Path) -> Iterator[None]:
     psql("CREATE ROLE copier LOGIN PASSWORD 'copied'")
     psql("CREATE DATABASE copies OWNER copier")
     compose("run", "--rm", "-T", "--entrypoint", "sh", "secrets", "-c", GIVE)
-    again = ("up", "-d", "--no-build", "--no-deps", "reader", "processor", "admin")
-    compose(*again, TIDEGATE_PIPELINE=str(tmp_path / "all.yaml"))
+    compose(*AGAIN, TIDEGATE_PIPELINE=str(tmp_path / "all.yaml"))
     yield
-    compose(*again)
+    compose(*AGAIN)
 
 
 def test_every_sink_delivers_and_a_snapshot_brings_the_rows_that_were_there(all_sinks: None) -> None:
@@ -209,6 +208,16 @@ def test_every_sink_delivers_and_a_snapshot_brings_the_rows_that_were_there(all_
     told = compose("exec", "-T", "processor", "sh", "-c", "cat /tmp/archive/*")
     assert '"operation":"SNAPSHOT"' in told.replace(": ", ":")
     assert '"channel":"public.customers"' in compose("logs", "--no-log-prefix", "processor").replace(": ", ":")
+
+
+def test_sinks_that_are_taken_out_are_written_down_and_the_reader_goes_on(topic: Consumer) -> None:
+    """The fixture above has taken three out again."""
+    wait(lambda: all(is_healthy(service) for service in HEALTHY), UP_SECONDS, "the stack is healthy again")
+    told = compose("exec", "-T", "admin", "sh", "-c", f"{ADMIN} pipelines changes --json")
+    assert told.count("sinkRemoved") == len(SINKS) - 1
+    name = f"after-{uuid.uuid4()}"
+    insert(name)
+    wait(lambda: arrives(topic, name), ARRIVE_SECONDS, "the change is on its topic")
 
 
 def test_a_second_run_draws_no_secret_anew(stack: None) -> None:
@@ -271,6 +280,7 @@ def test_ports_are_on_loopback_only(stack: None) -> None:
 
 def test_down_leaves_nothing(stack: None) -> None:
     """The last test of the file: `down -v` takes containers, volumes and the network."""
+    print(compose("logs", "--tail", "50", "reader", "processor", "admin"))
     compose("--profile", "*", "down", "-v")
     for kind in ("container", "volume", "network"):
         label = "label=com.docker.compose.project=tidegate"

@@ -3,6 +3,7 @@
 import runpy
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import redis as client
@@ -25,13 +26,14 @@ def users() -> dict[str, str]:
 
 @pytest.fixture
 def logins(redis, users: dict[str, str], prefix: str) -> Iterator[dict[str, Redis]]:
-    made = {}
+    made, address = {}, urlsplit(redis.url)
     with client.Redis.from_url(redis.url) as owner:
         if int(owner.info("server")["redis_version"].split(".")[0]) < OLDEST:
             pytest.skip(f"compose.yaml has Redis {OLDEST} or newer: rules that only read keys came with it")
         for user, rules in users.items():
             owner.execute_command("ACL", "SETUSER", f"{prefix}-{user}", "reset", "on", ">x", *rules.split())
-            made[user] = client.Redis.from_url(redis.url, username=f"{prefix}-{user}", password="x")
+            # By host and port: what a URL says of a password is stronger than an argument.
+            made[user] = client.Redis(address.hostname, address.port, username=f"{prefix}-{user}", password="x")
         yield made
         for user, login in made.items():
             login.close()
@@ -53,6 +55,7 @@ def test_the_reader_tells_where_it_is_and_serves_what_is_asked_of_snapshots(logi
     tables = names.snapshot_tables_key(prefix, "1")
     reader.hset(tables, "public.orders", "x")
     assert reader.expire(tables, 60)
+    assert reader.xadd(names.audit_key(prefix), {"entry": "a sink that is not required any more"}, maxlen=10)
     assert reader.info("persistence")
     with reader.pubsub() as listening:
         listening.subscribe(names.ack_channel(prefix, "1"))
