@@ -12,6 +12,7 @@ from tidegate.contracts.document import SHORT_BYTES, load
 from tidegate.errors import DecodeError
 
 _SEAL = "checksum"
+_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 
 def seal(document: dict[str, object]) -> bytes:
@@ -34,4 +35,4 @@ def _checksum(document: dict[str, object]) -> str:
 
 
 def _canonical(document: dict[str, object]) -> bytes:
-    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+    return _ENCODER.encode(document).encode()
