@@ -1,7 +1,7 @@
 """`python -I executor.py`: what an executor's pod runs, from what Spark on Kubernetes tells it by its environment.
 
 Spark's own images have a shell script for it; here the processor's image is the executor's, so that lanes find the very
-packages that the driver has. Invariant: nothing is added to what Spark says.
+packages that the driver has. Invariant: nothing is added to what Spark says, but that it says it on Kubernetes.
 """
 
 import os
@@ -12,6 +12,9 @@ from itertools import count
 from pathlib import Path
 
 BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+# The driver says it too, but only to who has proved to know the secret, and Spark reads that from a file only where the
+# master is Kubernetes (SecurityManager.secretKeyFromFile).
+MASTER = "-Dspark.master=k8s://"
 TOLD = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -26,7 +29,7 @@ TOLD = {
 def command(told: Mapping[str, str], java: str, jars: Path) -> list[str]:
     heap = told["SPARK_EXECUTOR_MEMORY"]
     arguments = [part for option, name in TOLD.items() for part in (option, told[name])]
-    return [java, *_java_options(told), f"-Xms{heap}", f"-Xmx{heap}", "-cp", f"{jars}/*", BACKEND, *arguments]
+    return [java, *_java_options(told), MASTER, f"-Xms{heap}", f"-Xmx{heap}", "-cp", f"{jars}/*", BACKEND, *arguments]
 
 
 def _java_options(told: Mapping[str, str]) -> Iterator[str]:

@@ -137,9 +137,9 @@ def test_an_executor_is_started_by_what_spark_says() -> None:
     told = {name: name.lower() for name in program["TOLD"].values()}
     options = {"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-Dd=e", "SPARK_EXECUTOR_MEMORY": "512m"}
     command = program["command"](told | options, "/java", Path("/jars"))
-    assert command[:6] == ["/java", "-Da=b c", "-Dd=e", "-Xms512m", "-Xmx512m", "-cp"]
-    assert command[6:8] == ["/jars/*", program["BACKEND"]]
-    assert dict(zip(command[8::2], command[9::2], strict=True)) == {
+    assert command[:6] == ["/java", "-Da=b c", "-Dd=e", "-Dspark.master=k8s://", "-Xms512m", "-Xmx512m"]
+    assert command[6:9] == ["-cp", "/jars/*", program["BACKEND"]]
+    assert dict(zip(command[9::2], command[10::2], strict=True)) == {
         option: name.lower() for option, name in program["TOLD"].items()
     }
 
