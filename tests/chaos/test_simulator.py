@@ -10,7 +10,7 @@ from chaos.simulator.shrink import shrink
 from chaos.simulator.teeth import bite
 
 SEEDS = 120
-MOST_SEEDS_TO_BITE = 60
+MOST_SEEDS_TO_BITE = 20
 
 REGRESSIONS = load()
 

@@ -4,9 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.epoch import StreamOptions
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING
 from tidegate_reader.gate import Gate
+from tidegate_reader.history import HistoryCheck, Told
 
 
 def ack(sink: str, safe_lsn: int) -> Ack:
@@ -63,3 +65,16 @@ def test_acks_that_went_back_change_nothing() -> None:
     gate.acked({})
     gate.acked({"a": ack("a", 10)})
     assert (gate.confirmed, gate.holder) == (80, "a")
+
+
+def test_nothing_beyond_the_last_transaction_is_confirmed_before_the_server_has_sent_it_again() -> None:
+    """Sinks had it long ago; a slot that is moved past it could not be judged at the next start either."""
+    last = Told(Lsn(60), Lsn(80), (7, 1), None)
+    history = HistoryCheck(last, Lsn(60), StreamOptions(("p",), protocol=1, messages=True))
+    gate = Gate(["a"], confirmed=Lsn(5), durable=Lsn(80), history=history)
+    gate.acked({"a": ack("a", 80)})
+    gate.produced(Lsn(80))
+    before = gate.confirmed
+    history.begins(Lsn(60), 7, 1)
+    gate.acked({"a": ack("a", 80)})
+    assert (before, gate.confirmed) == (60, 80)

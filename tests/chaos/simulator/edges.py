@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 from chaos.simulator.clock import Pause
 from chaos.simulator.faults import broken_link
 from chaos.simulator.kafka import Outcome, Producer, TailConsumer
-from chaos.simulator.postgres import Walsender
+from chaos.simulator.postgres import Server, Walsender
 
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
 from tidegate_reader import raw_log
@@ -32,6 +32,7 @@ class Stream:
 
     def __init__(self, world: "World") -> None:
         self._world, self._server = world, world.server
+        self._life = world.server.crashes
         self._sender: Walsender | None = None
         self._arrived: deque[bytes] = deque()
         self._is_closed = False
@@ -86,7 +87,7 @@ class Stream:
         self.close()
 
     def adopt(self, other: "Stream") -> None:
-        self._server, self._is_closed = other._server, other._is_closed
+        self._server, self._life, self._is_closed = other._server, other._life, other._is_closed
 
     def close(self) -> None:
         """Clean or not: the server notices, now or some time later."""
@@ -95,7 +96,7 @@ class Stream:
             self._world.link_closed(self._sender)
 
     def _live_server(self) -> Any:
-        if self._is_closed or self._server is not self._world.server or not self._server.is_up:
+        if self._is_closed or not _is_the_same(self._world, self._server, self._life):
             raise broken_link()
         return self._server
 
@@ -105,6 +106,7 @@ class Side:
 
     def __init__(self, world: "World") -> None:
         self._world, self._server = world, world.server
+        self._life = world.server.crashes
 
     async def fetch(self, query: str, parameters: object = ()) -> list[tuple[Any, ...]]:
         await Pause()
@@ -133,8 +135,13 @@ class Side:
         return False if query.startswith("SELECT pg_is_in_recovery") else format_lsn(self._server.wal_end)
 
     def _check(self) -> None:
-        if self._server is not self._world.server or not self._server.is_up:
+        if not _is_the_same(self._world, self._server, self._life):
             raise broken_link()
+
+
+def _is_the_same(world: "World", server: Server, life: int) -> bool:
+    """Whether a connection that was made then still leads there."""
+    return server is world.server and server.is_up and server.crashes == life
 
 
 def flush_of(status: bytes) -> Lsn:
@@ -153,8 +160,10 @@ async def check(world: "World", side: Side) -> Checked:
 
 async def read_raw_log(world: "World") -> raw_log.RawLog:
     await Pause()
+    until = world.time.now + raw_log.READ_SECONDS
+    consumer = TailConsumer(world.topic, lambda: world.time.now > until)
     try:
-        return await raw_log._read(TailConsumer(world.topic), "raw")  # type: ignore[arg-type]
+        return await raw_log._read(consumer, "raw")  # type: ignore[arg-type]
     except KafkaError as error:
         raise unavailable(error) from error
 

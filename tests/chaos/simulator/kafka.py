@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from chaos.simulator.clock import Pause
 
 from tidegate.contracts.frame import FrameHeader, decode_header
@@ -51,6 +51,14 @@ class RawTopic:
     @property
     def end(self) -> int:
         return len(self.records)
+
+    @property
+    def life(self) -> tuple[str, bool]:
+        """Another one, and what was in the log is not."""
+        return self.id, self.was_wiped
+
+    def value(self, offset: int) -> bytes | None:
+        return self.records[offset].value if 0 <= offset < self.end else None
 
     def append(self, value: bytes) -> int:
         header = decode_header(value)
@@ -114,10 +122,10 @@ class Producer:
 
 
 class TailConsumer:
-    """What `raw_log._read` asks of an aiokafka consumer."""
+    """What `raw_log._read` asks of an aiokafka consumer; it has so long for all of it, however often it asks."""
 
-    def __init__(self, topic: RawTopic) -> None:
-        self._topic, self._id = topic, topic.id
+    def __init__(self, topic: RawTopic, is_late: Callable[[], bool]) -> None:
+        self._topic, self._id, self._is_late = topic, topic.id, is_late
         self._at = 0
 
     async def beginning_offsets(self, partitions: list[object]) -> dict[object, int]:
@@ -133,6 +141,8 @@ class TailConsumer:
 
     async def getmany(self, partition: object, *, timeout_ms: int, max_records: int) -> dict[object, list[Record]]:
         await Pause()
+        if self._is_late():
+            raise KafkaTimeoutError
         if self._topic.id != self._id or not self._topic.beginning <= self._at <= self._topic.end:
             raise OffsetOutOfRangeError
         records = self._topic.records[self._at : self._at + max_records]

@@ -15,9 +15,8 @@ _OFTEN_ENABLED = 0.5
 _OFTEN = frozenset({Fault.TWO_INCARNATIONS, Fault.SINK_HOLDS})
 """What shows a missing fence needs luck besides."""
 _RARE_ENABLED = 0.7
-_RARE_DRAWN = (*sorted(RARE - {Fault.STANDBY_PROMOTED}), Fault.SERVER_SWAPPED, Fault.STANDBY_PROMOTED)
-"""Most other servers are told by their LSNs alone; it takes many to try what looks at the generation. A new one goes to
-the end, so that fewer seeds mean something else."""
+_RARE_DRAWN = (*sorted(RARE - {Fault.STANDBY_PROMOTED}), *3 * (Fault.SERVER_SWAPPED,), Fault.STANDBY_PROMOTED)
+"""Most other servers are told by their LSNs alone; it takes many to try what looks at the generation."""
 _ACTIONS = {
     "load": 30,
     "send": 18,

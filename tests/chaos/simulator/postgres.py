@@ -88,6 +88,8 @@ class Server:
         self.slot: Slot | None = None
         self.sender: Walsender | None = None
         self.is_up = True
+        self.crashes = 0
+        """Each ends every connection, also those that say nothing."""
         self._xid = 700
         self._clock = POSTGRES_START
 
@@ -166,6 +168,7 @@ class Server:
     def crash(self) -> None:
         """Everything that was sent had been flushed; what was not committed is gone; the slot is as last saved."""
         self.drop_link()
+        self.crashes += 1
         self.open.clear()
         self.wal_end = Lsn(self.wal_end + 8)
         if self.slot is not None:

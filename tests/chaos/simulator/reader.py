@@ -92,7 +92,7 @@ class ReaderProcess:
         self._watch: SourceWatch | None = None
         self._raw_watch: RawWatch | None = None
         self._lineage: Lineage | None = None
-        self._generation = ""
+        self._generation, self._topic_life = "", world.topic.life
         self._confirmed = 0
         self._coroutine: Coroutine[Any, Any, None] = self._life()
 
@@ -167,7 +167,8 @@ class ReaderProcess:
     def _flow(self, opened: Run, side: Side, stream: Stream) -> Intake:
         world, plan, config = self._world, opened.plan, self._world.config
         world.note(f"epoch {opened.stamp.number} {plan.mode} at {opened.stamp.offset} from {plan.position}")
-        gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=plan.safe_lsn)
+        durable, history = plan.safe_lsn, opened.history
+        gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=durable, history=history)
         framer = Framer(
             opened.stamp,
             max_frame_bytes=world.frame_bytes,
@@ -185,12 +186,12 @@ class ReaderProcess:
         self.feedback = SimFeedback(stream, levels, _METRICS)  # type: ignore[arg-type]
         self._keeper = Keeper(gate, self.feedback, progress, _METRICS)
         self.gate, self._confirmed = gate, gate.confirmed
-        self._generation = opened.stamp.generation.id
+        self._generation, self._topic_life = opened.stamp.generation.id, world.topic.life
         publisher = LogPublisher(
             opened.producer,
             config.raw_topic,
             next_offset=opened.next_offset,
-            on_durable=self._keeper.durable,
+            on_durable=self._durable,
             on_flight=self._keeper.in_flight,
         )
         self._watch = SourceWatch(side, config, progress)  # type: ignore[arg-type]
@@ -199,6 +200,13 @@ class ReaderProcess:
         self._keeper.acked(opened.acks)
         self.publisher = publisher
         return Intake(stream, framer, publisher, self.feedback, _METRICS, progress)  # type: ignore[arg-type]
+
+    def _durable(self, frame: SealedFrame, offset: int) -> None:
+        topic = self._world.topic
+        if topic.life == self._topic_life and topic.value(offset) != frame.data:
+            raise Violation("I3", "taken for durable, and not in the log", f"offset {offset}")
+        assert self._keeper is not None
+        self._keeper.durable(frame, offset)
 
     def _check_gate(self) -> None:
         if self.gate is not None:

@@ -6,22 +6,28 @@
 | all there, lowest below what is in the raw topic | rises to the lowest | the lowest |
 | all there, none below it | rises to what is in the raw topic | none |
 | none required | rises to what is in the raw topic | none |
+| the server has yet to send the raw topic's last transaction again | not beyond its commit LSN | |
 
 Invariant: confirmed ≤ min(safe_lsn of required acks), confirmed ≤ what this process knows is in the raw topic, and
-confirmed never falls; only the start value, which is the slot's own, is taken unseen.
+confirmed never falls; only the start value, which is the slot's own, is taken unseen. What the raw topic and sinks
+have counts for this server once it has shown that it tells the same history (`history.py`).
 """
 
 from collections.abc import Mapping, Sequence
 
 from tidegate.contracts.ack import Ack
 from tidegate.lsn import Lsn
+from tidegate_reader.history import HistoryCheck
 
 
 class Gate:
-    def __init__(self, required: Sequence[str], *, confirmed: Lsn, durable: Lsn) -> None:
+    def __init__(
+        self, required: Sequence[str], *, confirmed: Lsn, durable: Lsn, history: HistoryCheck | None = None
+    ) -> None:
         self._acked: dict[str, Lsn | None] = dict.fromkeys(required)
         self._confirmed = confirmed
         self._durable = durable
+        self._history = history
 
     @property
     def confirmed(self) -> Lsn:
@@ -49,7 +55,7 @@ class Gate:
         self._open()
 
     def _open(self) -> None:
-        lowest = self._durable
+        lowest = self._durable if self._history is None else min(self._durable, self._history.ceiling)
         for acked in self._acked.values():
             if acked is None:
                 return

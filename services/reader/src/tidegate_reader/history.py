@@ -11,8 +11,10 @@
 Other options pick other changes, so that something may be missing or new without another history. Options that nobody
 knows any more count as the same: with those of before the same server is believed, and a false alarm costs a start.
 
-Invariant: judged before anything of the transaction is framed or confirmed. A re-feed frames what lies before the last
-transaction too, and so does who goes on where a re-feed was cut short; so that one is asked for first (`probe`).
+Invariant: judged before anything of the transaction is framed or confirmed, also what sinks have acked long before:
+a slot that is moved beyond it sends it to nobody again, and the next start could judge nothing. A re-feed frames what
+lies before the last transaction too, and so does who goes on where a re-feed was cut short; so that one is asked for
+first (`probe`).
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.errors import StreamError
-from tidegate.lsn import ZERO, Lsn, format_lsn
+from tidegate.lsn import MAX_LSN, ZERO, Lsn, format_lsn
 from tidegate.position import MAX_ORDINAL, Position
 
 
@@ -62,6 +64,11 @@ class HistoryCheck:
         self.told = told
         self._judges_what_comes = told.options in (None, options)
         self.awaits_last = self._judges_what_comes and told.has_last and start <= told.commit_lsn
+
+    @property
+    def ceiling(self) -> Lsn:
+        """Of what may be confirmed by now."""
+        return self.told.commit_lsn if self.awaits_last else MAX_LSN
 
     def begins(self, commit_lsn: Lsn, xid: int, commit_time: int) -> bool:
         """Whether there may still be something to say about the next one."""

@@ -88,7 +88,8 @@ async def _flow(
     parts: SnapshotParts,
 ) -> None:
     config = around.config
-    gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=opened.plan.safe_lsn)
+    durable, history = opened.plan.safe_lsn, opened.history
+    gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=durable, history=history)
     trail = make_trail(around.tracing, config.tracing, opened.stamp)
     framer = _make_framer(config.raw_topic, opened, known, trail)
     feedback = trail.feedback(stream, lambda: Levels(framer.received_lsn, gate.confirmed), around.metrics)
