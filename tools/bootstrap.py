@@ -1,6 +1,7 @@
-"""Makes a machine ready for `make demo` and `make test`: uv, the environment, Java, the jars, the compiled kernels.
+"""Makes a machine ready for `make demo` and `make test`: uv, the environment, Java, the jars, the compiled kernels, and
+an archive of Spark's classes.
 
-    python3 tools/bootstrap.py [environment] [java] [jars] [kernels]        no part named means all of them
+    python3 tools/bootstrap.py [environment] [java] [jars] [kernels] [classes]        no part named means all of them
 
 Standard library only, and old syntax only: it has to get as far as saying what is missing on any Python 3.
 Invariant: safe to run twice, at once, and after being cut off; what is done is remembered by the digest of its inputs,
@@ -21,15 +22,15 @@ import time
 from pathlib import Path
 
 import uv_wheel
+from telling import heartbeat, run_aloud, run_quietly, say
 from uv_wheel import Failed, Missing
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 STAMP = CACHE / "bootstrap.json"
-PARTS = ("environment", "java", "jars", "kernels")
+PARTS = ("environment", "java", "jars", "kernels", "classes")
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_PYTHON = (3, 11)
-HEARTBEAT_SECONDS = 10.0
 
 sys.path.insert(0, str(ROOT / "libs" / "src"))  # the jar lock's reader and the Java finder need nothing but this Python
 
@@ -68,7 +69,13 @@ def make_ready(parts):
             running["environment"].result()
         return compile_kernels()
 
-    steps = {"environment": sync_environment, "java": provide_java, "jars": fetch_jars, "kernels": kernels}
+    def classes():
+        for part in running.keys() - {"classes"}:
+            running[part].result()
+        return archive_classes()
+
+    steps = {"environment": sync_environment, "java": provide_java, "jars": fetch_jars}
+    steps |= {"kernels": kernels, "classes": classes}
     if parts:
         ensure_certificates()
     with concurrent.futures.ThreadPoolExecutor(len(PARTS)) as pool:
@@ -119,7 +126,17 @@ def inputs(part):
         return [ROOT / "uv.lock", ROOT / ".python-version", *projects]
     if part == "kernels":
         return [ROOT / "uv.lock", *sorted(ROOT.glob("libs/src/tidegate/columns/*.py"))]
-    return [ROOT / "libs/src/tidegate/stack/jars.toml"] if part == "jars" else []
+    jars = ROOT / "libs/src/tidegate/stack/jars.toml"
+    if part == "classes":
+        spark = ROOT / "services/spark-processor/src/tidegate_processor/spark"
+        return [
+            ROOT / "uv.lock",
+            jars,
+            spark / "session.py",
+            spark / "class_archive.py",
+            ROOT / "tools/archive_spark.py",
+        ]
+    return [jars] if part == "jars" else []
 
 
 def services():
@@ -189,7 +206,7 @@ def sync_environment():
     environment.setdefault("UV_COMPILE_BYTECODE", "1")
     environment.pop("VIRTUAL_ENV", None)
     say("environment", "uv sync")
-    run_aloud("environment", [uv, "sync", "--locked", "--all-packages"], environment)
+    run_aloud("environment", [uv, "sync", "--locked", "--all-packages"], environment, ROOT)
     return [ROOT / ".venv" / "bin" / "python", ROOT / ".venv" / "bin" / "pytest"]
 
 
@@ -203,6 +220,19 @@ def compile_kernels():
         raise Failed("the kernels were not compiled; what was said stands above. Mend it and run again.")
     folder = Path(done.stdout.strip())
     return [folder] if folder.exists() else []  # where the cache can't be written, each process compiles anew
+
+
+def archive_classes():
+    """Else each start of the processor parses them anew, for twice as long. Nothing depends on it, so nothing fails."""
+    say("classes", "archiving what Spark loads, about half a minute")
+    command = [str(ROOT / ".venv/bin/python"), str(ROOT / "tools/archive_spark.py")]
+    log = CACHE / "classes.log"
+    with log.open("wb") as stream, heartbeat("classes"):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stream, encoding="utf-8", check=False)
+    if done.returncode != 0:
+        say("classes", f"not archived (see {log}): the processor starts without, and takes longer")
+        return []
+    return [Path(line) for line in done.stdout.splitlines()[-1:]]
 
 
 # ---- Java and the jars
@@ -255,46 +285,6 @@ def install_package(package, part):
             run_quietly(part, ["apt-get", "update", "-q"], environment, log)
             if not run_quietly(part, install, environment, log):
                 raise Missing(f"{package} could not be installed (see {log}); as root: {command}")
-
-
-# ---- running and telling
-
-
-def run_aloud(part, command, environment):
-    """Its own progress goes to the terminal; where there is none, a heartbeat does."""
-    with heartbeat(part, quiet=sys.stderr.isatty()):
-        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    if code != 0:
-        raise Failed(f"{' '.join(command)} ended with {code}; what it said stands above. Mend it and run again.")
-
-
-def run_quietly(part, command, environment, log):
-    with log.open("ab") as stream, heartbeat(part):
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False
-        )
-    return done.returncode == 0
-
-
-@contextlib.contextmanager
-def heartbeat(part, quiet=False):
-    over = threading.Event()
-    begun = time.monotonic()
-
-    def beat():
-        while not over.wait(HEARTBEAT_SECONDS):
-            say(part, f"still at work, {time.monotonic() - begun:.0f} s")
-
-    if not quiet:
-        threading.Thread(target=beat, daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
-def say(part, text):
-    print(f"bootstrap {part}: {text}", flush=True)
 
 
 if __name__ == "__main__":

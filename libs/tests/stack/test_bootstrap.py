@@ -104,15 +104,17 @@ def test_an_index_without_a_wheel_for_this_machine_is_told(tools, index, tmp_pat
 
 @pytest.fixture
 def checkout(tools, tmp_path, monkeypatch) -> Path:
-    (tmp_path / "libs/src/tidegate/stack").mkdir(parents=True)
     (tmp_path / ".cache").mkdir()
+    spark = "services/spark-processor/src/tidegate_processor/spark"
     for name in (
         "uv.lock",
         ".python-version",
         "pyproject.toml",
         "libs/pyproject.toml",
         "libs/src/tidegate/stack/jars.toml",
+        *("tools/archive_spark.py", f"{spark}/session.py", f"{spark}/class_archive.py"),
     ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(tools, "ROOT", tmp_path)
     monkeypatch.setattr(tools, "CACHE", tmp_path / ".cache")
@@ -123,10 +125,11 @@ def checkout(tools, tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize(
     ("changed", "again"),
     [
-        ("uv.lock", ["environment", "kernels"]),
+        ("uv.lock", ["environment", "kernels", "classes"]),
         ("libs/pyproject.toml", ["environment"]),
-        ("libs/src/tidegate/stack/jars.toml", ["jars"]),
-        ("made", ["environment", "java", "jars", "kernels"]),
+        ("libs/src/tidegate/stack/jars.toml", ["jars", "classes"]),
+        ("tools/archive_spark.py", ["classes"]),
+        ("made", ["environment", "java", "jars", "kernels", "classes"]),
     ],
 )
 def test_only_what_has_changed_or_gone_is_done_again(tools, checkout, changed, again):

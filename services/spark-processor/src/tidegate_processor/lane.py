@@ -50,8 +50,8 @@ from tidegate_processor.stage import StageSettings
 from tidegate_processor.starting import starting_offsets
 from tidegate_processor.table import LaneState, Step, step
 
-# A worker has to boot, import and warm up before it can speak the first time.
-_FIRST_WORD_SECONDS = 60.0
+# A worker has to boot, import and warm up before it speaks the first time; without a cache it compiles for a minute.
+_FIRST_WORD_SECONDS = 120.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
 _ERRAND_AGAIN_SECONDS = 5.0

@@ -59,8 +59,10 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
         if not await_executors(session, stop):
             session.stop()
             return ExitCode.CLEAN
-        warm_up(session)
-        _log.info("session_warm")
+        topics = _Topics(config)
+        if are_elsewhere(session) or not topics.are_ready():
+            warm_up(session)
+            _log.info("session_warm")
 
         def lane(sink: str) -> Lane:
             config = reloads.in_force
@@ -68,7 +70,7 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
 
         lanes = {sink: lane(sink) for sink in sinks}
         try:
-            return _watch(reloads, lanes, lane, health, metrics, stop, SparkWatch(session))
+            return _watch(reloads, lanes, lane, health, metrics, stop, topics, SparkWatch(session))
         finally:
             with ExitStack() as ended:
                 ended.callback(session.stop)
@@ -82,10 +84,10 @@ def _watch(
     health: Health,
     metrics: ProcessorMetrics,
     stop: threading.Event,
+    topics: "_Topics",
     spark: SparkWatch,
 ) -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
-    topics = _Topics(reloads.in_force)
     outdated: set[str] = set()
     while not stop.wait(_TICK_SECONDS):
         outdated |= reloads.look()

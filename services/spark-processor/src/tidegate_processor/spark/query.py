@@ -3,8 +3,10 @@
 Spark's checkpoint is scratch: each start gets a fresh one and begins where the lane's cursor says.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -15,6 +17,11 @@ from tidegate.contracts import names
 from tidegate_processor.kafka_clients import spark_options
 from tidegate_processor.stage import StageSettings, run_stage
 
+if TYPE_CHECKING:
+    import pyarrow
+
+Stage: TypeAlias = "Callable[[StageSettings, Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]"
+
 # The end of a batch is a seam of a second in which nothing is delivered; no lane depends on Spark's commit.
 _REALTIME_BATCH = "60 minutes"
 _SOURCE = {
@@ -24,10 +31,26 @@ _SOURCE = {
     "kafka.fetch.max.bytes": str(64 * 2**20),
 }
 
+# The end of a micro-batch is near, so no frame has to be pushed to Python by the next one: many go at once.
+_BULK = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    "spark.sql.execution.pandas.udf.buffer.size": "65536",
+}
+
 
 def start_query(
-    session: SparkSession, config: PipelineConfig, settings: StageSettings, *, starting: str, checkpoint: Path
+    session: SparkSession,
+    config: PipelineConfig,
+    settings: StageSettings,
+    *,
+    starting: str,
+    checkpoint: Path,
+    stage: Stage = run_stage,
 ) -> StreamingQuery:
+    trigger = config.sink(settings.sink).trigger
+    if trigger is Trigger.BATCH:
+        session = _in_bulk(session)
     kafka = spark_options(config.kafka)
     topic = config.raw_topic.name
     frames = (
@@ -38,16 +61,23 @@ def start_query(
         .select("offset", "value")
     )
     writer = (
-        frames.mapInArrow(partial(run_stage, settings), "value binary")
+        frames.mapInArrow(partial(stage, settings), "value binary")
         .writeStream.queryName(f"{settings.sink}-{settings.incarnation}")
         .option("checkpointLocation", str(checkpoint))
         .outputMode("update")
         .format("kafka")
         .options(**kafka, topic=names.scratch_topic(config.pipeline))
     )
-    trigger = config.sink(settings.sink).trigger
     if trigger is Trigger.REALTIME:
         writer = writer.trigger(realTime=_REALTIME_BATCH)
     else:
         writer = writer.trigger(processingTime="0 seconds")
     return writer.start()
+
+
+def _in_bulk(session: SparkSession) -> SparkSession:
+    """Settings are a session's, and those of the one that is given are what a real-time lane depends on."""
+    bulk = session.newSession()
+    for name, value in _BULK.items():
+        bulk.conf.set(name, value)
+    return bulk

@@ -20,6 +20,7 @@ from tidegate.config.spark import revealed
 from tidegate.errors import ConfigError, Problem
 from tidegate_processor.sinks.registry import needs_one_machine
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
+from tidegate_processor.spark import class_archive
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,8 +30,10 @@ JARS_VARIABLE = "TIDEGATE_SPARK_JARS"
 
 _PACKAGE = "tidegate-processor"
 _PYTHON = "spark.pyspark.python"
+_CLASS_PATH = "spark.driver.extraClassPath"
 _DRIVER_HOST = "spark.driver.host"
 _SLOTS = 64
+_IN_THE_DRIVER = "local["
 
 _REALTIME = {
     # mapInArrow is not on the list of Real-Time Mode.
@@ -54,6 +57,9 @@ _LEAN = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     # An exception in a stage is a failed lane; the lane decides about the next try, not Spark.
     "spark.task.maxFailures": "1",
+    # The JVM moves two columns of whole frames: compiling Java for it costs a start, and each lane, more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 # The driver copies frames and plans queries: the first compiler is good enough, and halves the CPU of a start.
@@ -115,7 +121,8 @@ def is_one_machine(config: PipelineConfig) -> bool:
     return config.processor.master.startswith("local")
 
 
-def open_session(config: PipelineConfig) -> SparkSession:
+def open_session(config: PipelineConfig, *, archive_to: Path | None = None) -> SparkSession:
+    """`archive_to`: where the JVM writes its classes when it ends, for later starts."""
     processor = config.processor
     settings = revealed(processor.spark)
     # Workers run the interpreter that runs us, unless another one is named: it has to have what the stage imports.
@@ -131,13 +138,16 @@ def open_session(config: PipelineConfig) -> SparkSession:
         .config("spark.ui.enabled", str(ui is not None).lower())
         .config("spark.ui.port", str(ui.port if ui is not None else 0))
         .config("spark.driver.memory", f"{processor.heap // 2**20}m")
-        .config("spark.driver.extraJavaOptions", _JVM)
+        .config("spark.driver.extraJavaOptions", f"{_JVM} {class_archive.java_options(archive_to)}")
         .config("spark.executor.extraJavaOptions", _JVM)
     )
     if is_one_machine(config):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     jars = _jars()
-    if jars:
+    if _master(config).startswith(_IN_THE_DRIVER):
+        before = [settings[_CLASS_PATH]] if _CLASS_PATH in settings else []
+        settings[_CLASS_PATH] = os.pathsep.join([*before, *class_archive.class_path(jars)])
+    elif jars:
         builder = builder.config("spark.jars", ",".join(jars))
     session = builder.config(map=settings | _REALTIME | _LEAN).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -152,10 +162,10 @@ def _master(config: PipelineConfig) -> str:
 def warm_up(session: SparkSession) -> None:
     """Boots a Python worker, lets it import what the stage needs, and compiles the way to it, while there is time.
 
-    The worker is kept and serves the first lane: that takes seconds off the way to the first event. Executors of a
-    cluster say here whether they can run the stage at all.
+    The worker is kept and serves the first lane: where lanes have to wait anyway, that takes seconds off the way to the
+    first event. Executors of a cluster say here whether they can run the stage at all.
     """
-    is_cluster = not session.sparkContext.master.startswith("local[")
+    is_cluster = not session.sparkContext.master.startswith(_IN_THE_DRIVER)
     count = max(1, min(session.sparkContext.defaultParallelism, _SLOTS)) if is_cluster else 1
     records = session.range(0, count, 1, numPartitions=count).selectExpr("id AS offset", "CAST('' AS binary) AS value")
     try:
