@@ -13,7 +13,7 @@ import pytest
 from ship.queries import ROOT
 
 VERSION = "0.1.0"
-OWN_MEGABYTES = {"reader": 55, "admin": 75, "processor": 950}
+OWN_MEGABYTES = {"reader": 55, "admin": 75, "processor": 1130}
 """What each adds to its base image, unpacked."""
 WARM = """
 import os, pathlib, sys
