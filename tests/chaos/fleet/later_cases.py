@@ -191,5 +191,5 @@ LATER = (
         (Variant("any faults", soak.soak, nightly=20),),
         missing="24 hours of it",
     ),
-    Case("M45", "the admin API under attack meanwhile", "latency", missing="services/admin-api/tests (test_hostile)"),
+    Case("M45", "the admin API under attack meanwhile", "latency", missing="tests/e2e (test_attack)"),
 )
