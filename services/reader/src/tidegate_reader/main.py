@@ -24,6 +24,7 @@ from tidegate.observability.health import Health
 from tidegate.observability.http import serving
 from tidegate.observability.tracing import open_tracing
 from tidegate_reader import pipeline
+from tidegate_reader.allocator import keep_freed_memory
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
 from tidegate_reader.reporting import Reporter
@@ -58,6 +59,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
         config = load_apart("reader", arguments.config, arguments.overrides, secrets=_SECRETS)
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
         _spare_the_collector()
+        keep_freed_memory()
         return asyncio.run(_serve(config, log))
     except Exception as error:
         failure = most_severe(error)
