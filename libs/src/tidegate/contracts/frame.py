@@ -104,13 +104,14 @@ class Frame:
 def encode_frame(
     header: FrameHeader, schema: Iterable[SchemaEntry] = (), body: Iterable[bytes] = (), *, min_bytes: int = 0
 ) -> bytes:
-    """`body` in pieces, joined once; zero padding up to `min_bytes` makes a tick."""
+    """`body` in pieces, of which nothing but the frame is made; zero padding up to `min_bytes` makes a tick."""
     generation = header.generation
     names = b"".join(_short_text(name) for name in (generation.database, generation.slot))
     schema_section = b"".join(_SCHEMA_ENTRY.pack(e.role, len(e.message)) + e.message for e in schema)
-    body_section = b"".join(body)
+    pieces = tuple(body)
+    body_bytes = sum(map(len, pieces))
     header_bytes = _FIXED.size + len(names)
-    unpadded = header_bytes + len(schema_section) + len(body_section) + _CRC.size
+    unpadded = header_bytes + len(schema_section) + body_bytes + _CRC.size
     padding = max(0, min_bytes - unpadded)
     transaction = header.open_transaction or _NO_TRANSACTION
     fixed = _FIXED.pack(
@@ -120,7 +121,7 @@ def encode_frame(
         _OPEN_TRANSACTION if header.open_transaction else 0,
         header_bytes,
         len(schema_section),
-        len(body_section),
+        body_bytes,
         padding,
         header.epoch,
         header.epoch_nonce,
@@ -142,8 +143,11 @@ def encode_frame(
         generation.timeline,
         generation.nonce,
     )
-    covered = b"".join((fixed, names, schema_section, body_section, bytes(padding)))
-    return covered + _CRC.pack(crc32c(covered))
+    covered = (fixed, names, schema_section, *pieces, bytes(padding))
+    crc = 0
+    for piece in covered:
+        crc = crc32c(piece, crc)
+    return b"".join((*covered, _CRC.pack(crc)))
 
 
 def decode_frame(data: bytes) -> Frame:
