@@ -94,7 +94,7 @@ class Snapshots:
                 elif self._around.stop.is_set():
                     return
                 else:
-                    await self._something_waits(reading)
+                    await self._something_may_go(reading)
             reading.result()
         finally:
             reading.cancel()
@@ -103,8 +103,8 @@ class Snapshots:
             await self._exported.close()
             self._preceded.set()
 
-    async def _something_waits(self, reading: asyncio.Task[None]) -> None:
-        waiting = asyncio.create_task(self._outlet.until_something_waits())
+    async def _something_may_go(self, reading: asyncio.Task[None]) -> None:
+        waiting = asyncio.create_task(self._outlet.until_something_may_go())
         await asyncio.wait({reading, waiting}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
 

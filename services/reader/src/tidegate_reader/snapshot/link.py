@@ -34,6 +34,8 @@ ROW_SECONDS = 600.0
 _NEVER_IDLE_OUT = (
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
 )
+_NAP_SECONDS = 0.001
+"""The server sends 8 KiB at a time, which cost less to take than to wake up for: more of them arrive meanwhile."""
 _ENDED = -1
 
 
@@ -60,7 +62,7 @@ class ReadingLink:
         """One statement, or several that give no rows."""
         return await self._drive(_execute(self._pgconn, command), COMMAND_SECONDS)
 
-    async def copy(self, query: str) -> AsyncIterator[list[memoryview]]:
+    async def copy(self, query: str) -> AsyncIterator[list[bytes]]:
         """The rows of `COPY … TO STDOUT`, each with its line end, as many at a time as have arrived."""
         await self._drive(_start_copy(self._pgconn, f"COPY ({query}) TO STDOUT"), COMMAND_SECONDS)
         while True:
@@ -72,6 +74,7 @@ class ReadingLink:
                 return
             if not rows:
                 await self._drive(_readable(), ROW_SECONDS)
+                await asyncio.sleep(_NAP_SECONDS)
 
     def close(self) -> None:
         self._pgconn.finish()
@@ -112,15 +115,16 @@ def _start_copy(pgconn: PGconn, command: str) -> Generator[Wait, Ready, None]:
     _check(result, pq.ExecStatus.COPY_OUT)
 
 
-def _drain(pgconn: PGconn) -> tuple[list[memoryview], bool]:
-    """What has arrived, and whether that was all."""
+def _drain(pgconn: PGconn) -> tuple[list[bytes], bool]:
+    """What has arrived, and whether that was all. Copied out at once, for the reason that the stream's rows are."""
+    rows: list[bytes] = []
+    get, append = pgconn.get_copy_data, rows.append
     try:
         pgconn.consume_input()
-        rows: list[memoryview] = []
         while True:
-            length, data = pgconn.get_copy_data(1)
+            length, data = get(1)
             if length > 0:
-                rows.append(data)
+                append(data.tobytes())
             else:
                 return rows, length == _ENDED
     except OperationalError as error:

@@ -2,10 +2,12 @@
 
     readers ─put─▶ outlet ─take (intake)─▶ framer.insert ─▶ publisher ─durable─▶ outlet ─▶ whoever waits for it
 
-Invariant: what waits here is bounded in bytes, and none is taken while the stream fills what may be in flight.
+Invariant: what waits here and what is on its way is bounded in bytes, and none is taken while the stream fills what
+may be in flight.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +17,19 @@ from tidegate.lsn import Lsn
 from tidegate_reader.framer import Framer
 from tidegate_reader.frames import SealedFrame, Span
 
-WAITING_BYTES = 2 * 2**20
+WAITING_BYTES = 2**20
 """Of rows that wait to be framed, all readers together."""
-_AT_ONCE = 2
-"""Frames of rows between two looks at the socket."""
+_ALONE_BYTES = 2 * 2**20
+"""Of rows in flight before the stream: a batch on its way to Kafka, and the next one filling."""
+_BESIDE_BYTES = 2**19
+"""Of rows in flight beside the stream, whose own frames queue behind them."""
+_FLOWS_SECONDS = 0.2
+"""The stream flows if it brought a change so lately."""
+_REST = 3.0
+"""While it flows, rows rest for so many times as long as the last frame of them took to be acknowledged: server, reader
+and broker are the stream's for the most part, and the more so the longer the three take."""
+_LONGEST_REST_SECONDS = 0.2
+"""Brokers that are slow for another reason slow rows down enough."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,15 +42,21 @@ class Insert:
     rows: int = 0
     placed: "asyncio.Future[int]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its raw offset, once it is framed: that of its last part."""
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.body))
+    def __post_init__(self) -> None:
+        self.size = sum(map(len, self.body))
 
 
 class Outlet:
     def __init__(
-        self, epoch_offset: int, *, in_flight: Callable[[], int], most_in_flight: int, wake: Callable[[], None]
+        self,
+        epoch_offset: int,
+        *,
+        in_flight: Callable[[], int],
+        most_in_flight: int,
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most_in_flight`: above it rows wait, so that the stream's frames find room."""
         self.durable_offset = epoch_offset
@@ -48,12 +65,14 @@ class Outlet:
         """Acknowledged in this epoch, rows of snapshots left out."""
         self.passed = Lsn(0)
         """The stream has brought every transaction that ends at or below it."""
-        self._epoch_offset, self._wake = epoch_offset, wake
+        self._epoch_offset, self._wake, self._clock = epoch_offset, wake, clock
         self._in_flight, self._most_in_flight = in_flight, most_in_flight
         self._waiting: deque[Insert] = deque()
         self._waiting_bytes = 0
         self._changed = asyncio.Event()
-        self._rows_in_flight: set[int] = set()
+        self._rows_in_flight: dict[int, int] = {}
+        """Seq to bytes."""
+        self._taken_at = self._rests_until = self._flowed_at = float("-inf")
 
     async def put(self, insert: Insert) -> None:
         """Marks find room always, so that they stand before what comes behind them."""
@@ -69,19 +88,20 @@ class Outlet:
         if framer.passed_lsn > self.passed:
             self.passed = framer.passed_lsn
             self._tell()
-        has_room = is_alone or self._in_flight() <= self._most_in_flight
-        if not self._waiting or not has_room or (span := framer.pause(now)) is None:
+        if not self._may_take(is_alone=is_alone) or (not is_alone and self._rests(now)):
             return []
+        if (span := framer.pause(now)) is None:
+            return []
+        self._taken_at = now
         # The stream's own frame, which the pause has closed, counts as what it is.
-        frames, rows = framer.sealer.take(), list[SealedFrame]()
-        for _ in range(min(_AT_ONCE, len(self._waiting))):
-            insert = self._waiting.popleft()
-            self._waiting_bytes -= insert.size
-            _seal(framer, insert, replace(span, messages=insert.rows), now)
-            rows += framer.sealer.take()
-            if not insert.placed.cancelled():
-                insert.placed.set_result(self._epoch_offset + rows[-1].seq)
-        self._rows_in_flight.update(frame.seq for frame in rows)
+        frames = framer.sealer.take()
+        insert = self._waiting.popleft()
+        self._waiting_bytes -= insert.size
+        _seal(framer, insert, replace(span, messages=insert.rows), now)
+        rows = framer.sealer.take()
+        if not insert.placed.cancelled():
+            insert.placed.set_result(self._epoch_offset + rows[-1].seq)
+        self._rows_in_flight |= {frame.seq: len(frame.data) for frame in rows}
         self._tell()
         return frames + rows
 
@@ -90,10 +110,11 @@ class Outlet:
 
         def durable(frame: SealedFrame, offset: int) -> None:
             self.durable_offset = offset
-            if frame.seq in self._rows_in_flight:
-                self._rows_in_flight.discard(frame.seq)
-            else:
+            if self._rows_in_flight.pop(frame.seq, None) is None:
                 self.stream_bytes += len(frame.data)
+                self._flowed_at = self._clock() if frame.changes else self._flowed_at
+            else:
+                self._rest()
             then(frame, offset)
             self._tell()
             if self._waiting:
@@ -115,9 +136,27 @@ class Outlet:
         while self.passed <= lsn:
             await self._change()
 
-    async def until_something_waits(self) -> None:
-        while not self._waiting:
+    async def until_something_may_go(self) -> None:
+        """Of what is taken alone."""
+        while not self._may_take(is_alone=True):
             await self._change()
+
+    def _rest(self) -> None:
+        """A frame of rows has arrived."""
+        now = self._clock()
+        self._rests_until = now + min(_REST * (now - self._taken_at), _LONGEST_REST_SECONDS)
+        if self._rests(now):
+            asyncio.get_running_loop().call_later(self._rests_until - now, self._wake)
+
+    def _rests(self, now: float) -> bool:
+        return bool(self._rows_in_flight or now < self._rests_until) and now - self._flowed_at < _FLOWS_SECONDS
+
+    def _may_take(self, *, is_alone: bool) -> bool:
+        """A frame larger than all that may be in flight goes when nothing else is."""
+        if not self._waiting or not (is_alone or self._in_flight() <= self._most_in_flight):
+            return False
+        flying, most = sum(self._rows_in_flight.values()), _ALONE_BYTES if is_alone else _BESIDE_BYTES
+        return not flying or flying + self._waiting[0].size <= most
 
     async def _change(self) -> None:
         """Everybody who waits looks again."""

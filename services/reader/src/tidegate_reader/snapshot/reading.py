@@ -139,7 +139,7 @@ class Counted:
 
 
 async def put_rows(
-    rows: AsyncIterator[list[memoryview]],
+    rows: AsyncIterator[list[bytes]],
     outlet: Outlet,
     head: SnapshotHead,
     schema: tuple[SchemaEntry, ...],
@@ -168,15 +168,15 @@ async def put_rows(
         await asyncio.sleep(0)  # A frame costs some milliseconds; the stream gets its turn between two.
 
     async for batch in rows:
-        length = sum(map(len, batch))
-        if size + length <= room:
-            pieces.append(b"".join(batch))
-            count, size = count + len(batch), size + length
+        joined = b"".join(batch)
+        if size + len(joined) <= room:
+            pieces.append(joined)
+            count, size = count + len(batch), size + len(joined)
             continue
         for row in batch:
             if size and size + len(row) > room:
                 await close(is_last=False)
-            pieces.append(bytes(row))
+            pieces.append(row)
             count, size = count + 1, size + len(row)
     if count or counted.rows:
         await close(is_last=True)
