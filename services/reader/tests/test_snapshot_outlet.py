@@ -44,10 +44,10 @@ def test_rows_arrive_whole_once_and_numbered(lines: list[bytes], batch: int) -> 
     assert {frame.header.last for frame in frames} <= {BEGINNING}
 
 
-def make_framer(linger_seconds: int = 0) -> Framer:
+def make_framer(linger_seconds: int = 0, max_frame_bytes: int = 5000) -> Framer:
     stamp = EpochStamp(Generation(7, 1, "shop", "slot", b"n" * 16), 1, b"e" * 16, 0)
     return Framer(
-        stamp, max_frame_bytes=5000, linger_seconds=linger_seconds, position=BEGINNING, safe_lsn=Lsn(0),
+        stamp, max_frame_bytes=max_frame_bytes, linger_seconds=linger_seconds, position=BEGINNING, safe_lsn=Lsn(0),
         skip_to=BEGINNING, next_seq=1, wall_clock=lambda: 0,
     )  # fmt: skip
 
@@ -107,27 +107,48 @@ def test_rows_in_flight_are_bounded_before_the_stream_too() -> None:
     asyncio.run(scenario())
 
 
-def test_rows_rest_while_the_stream_flows_and_go_on_when_it_does_not() -> None:
-    """A frame of them that took ten milliseconds to arrive is followed by a rest of three times that."""
+def rests_after(size: int) -> float:
+    """Seconds between the ack of a frame of so many bytes, which took ten milliseconds, and the next one, while the
+    stream brings a change every millisecond."""
 
-    async def scenario() -> None:
+    async def scenario() -> float:
         now = 100.0
-        framer = make_framer()
+        framer = make_framer(max_frame_bytes=2**19)
         outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None, clock=lambda: now)
         durable = outlet.before(lambda _frame, _offset: None)
-        for _ in range(3):
-            await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x"], 1))
+        for _ in range(2):
+            await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * size], 1))
         [rows] = outlet.take(framer, now)
-        durable(replace(rows, seq=99, changes=1), 1)  # the stream's own
-        assert outlet.take(framer, now) == []
         now += 0.01
-        durable(rows, 2)
-        now += 0.0299
-        assert outlet.take(framer, now) == []
-        now += 0.0002
-        assert len(outlet.take(framer, now)) == 1
-        now += 0.2
-        assert len(outlet.take(framer, now)) == 1
+        durable(rows, 1)
+        begun = now
+        while True:
+            durable(replace(rows, seq=99, changes=1), 2)  # the stream's own
+            if outlet.take(framer, now):
+                return now - begun
+            now += 0.001
+
+    return asyncio.run(scenario())
+
+
+def test_rows_rest_while_the_stream_flows() -> None:
+    """Three times as long as a full frame of them took, and as much less after a smaller one: with the same rest after
+    each, pieces of a few rows took minutes."""
+    assert rests_after(2**18) == pytest.approx(0.03, abs=0.002)
+    assert rests_after(2**14) == pytest.approx(0.002, abs=0.0011)
+
+
+def test_rows_do_not_rest_when_the_stream_is_still() -> None:
+    async def scenario() -> None:
+        framer = make_framer(max_frame_bytes=2**19)
+        outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None, clock=lambda: 100.0)
+        durable = outlet.before(lambda _frame, _offset: None)
+        for _ in range(2):
+            await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * 2**18], 1))
+        [rows] = outlet.take(framer, 99.0)
+        assert outlet.take(framer, 99.5) == []  # it is still in flight
+        durable(rows, 1)
+        assert len(outlet.take(framer, 100.0)) == 1
 
     asyncio.run(scenario())
 

@@ -21,13 +21,15 @@ WAITING_BYTES = 2**20
 """Of rows that wait to be framed, all readers together."""
 _ALONE_BYTES = 2 * 2**20
 """Of rows in flight before the stream: a batch on its way to Kafka, and the next one filling."""
-_BESIDE_BYTES = 2**19
-"""Of rows in flight beside the stream, whose own frames queue behind them."""
+_BESIDE_BYTES = 2**18
+"""Of rows in flight beside the stream, whose own frames queue behind them: a frame as it is by default, or some small
+ones."""
 _FLOWS_SECONDS = 0.2
 """The stream flows if it brought a change so lately."""
 _REST = 3.0
 """While it flows, rows rest for so many times as long as the last frame of them took to be acknowledged: server, reader
-and broker are the stream's for the most part, and the more so the longer the three take."""
+and broker are the stream's for the most part, and the more so the longer the three take. After a small frame they rest
+as much less as it is smaller: pieces of a few rows went ten times slower."""
 _LONGEST_REST_SECONDS = 0.2
 """Brokers that are slow for another reason slow rows down enough."""
 
@@ -110,11 +112,11 @@ class Outlet:
 
         def durable(frame: SealedFrame, offset: int) -> None:
             self.durable_offset = offset
-            if self._rows_in_flight.pop(frame.seq, None) is None:
+            if (size := self._rows_in_flight.pop(frame.seq, None)) is None:
                 self.stream_bytes += len(frame.data)
                 self._flowed_at = self._clock() if frame.changes else self._flowed_at
             else:
-                self._rest()
+                self._rest(size)
             then(frame, offset)
             self._tell()
             if self._waiting:
@@ -141,15 +143,16 @@ class Outlet:
         while not self._may_take(is_alone=True):
             await self._change()
 
-    def _rest(self) -> None:
+    def _rest(self, size: int) -> None:
         """A frame of rows has arrived."""
         now = self._clock()
-        self._rests_until = now + min(_REST * (now - self._taken_at), _LONGEST_REST_SECONDS)
+        rest = min(_REST * (now - self._taken_at), _LONGEST_REST_SECONDS)
+        self._rests_until = now + rest * min(1.0, size / _BESIDE_BYTES)
         if self._rests(now):
             asyncio.get_running_loop().call_later(self._rests_until - now, self._wake)
 
     def _rests(self, now: float) -> bool:
-        return bool(self._rows_in_flight or now < self._rests_until) and now - self._flowed_at < _FLOWS_SECONDS
+        return now < self._rests_until and now - self._flowed_at < _FLOWS_SECONDS
 
     def _may_take(self, *, is_alone: bool) -> bool:
         """A frame larger than all that may be in flight goes when nothing else is."""
