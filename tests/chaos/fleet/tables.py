@@ -40,11 +40,13 @@ KEYS: dict[str, tuple[str, ...]] = {
     "keyless": (),
     "shaped": ("id",),
     "fleeting": ("id",),
-    "parted_north": ("id", "region"),
-    "parted_south": ("id", "region"),
+    "parted": ("id", "region"),
     "sentinel": ("id",),
 }
 """The columns that say which row an event is about; none: the whole row does."""
+
+ROOTS = {"parted_north": "parted", "parted_south": "parted"}
+"""A partition's changes are published as its root's; only other decoders see where they are."""
 
 _TYPES = {
     "id": "number", "balance": "number", "n": "number", "sel ect": "number", "v_num": "text", "v_float": "float",

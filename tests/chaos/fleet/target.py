@@ -18,8 +18,7 @@ _COMPARED = {
     "keyless": "t",
     "shaped": "(id, token)",
     "fleeting": "t",
-    "parted_north": "t",
-    "parted_south": "t",
+    "parted": "t",
     "sentinel": "t",
 }
 _DIGEST = "SELECT md5(coalesce(string_agg(md5(({what})::text), '' ORDER BY md5(({what})::text)), '')) FROM {table} t"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from chaos.fleet import tables
 from kit.other_decoder import UNCHANGED, parse
 
 _SETTINGS = "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex"
@@ -83,4 +84,5 @@ def _changes(line: str) -> list[Seen]:
     unchanged = frozenset(name for name, value in change.new.items() if value is UNCHANGED)
     new: dict[str, Any] = {name: value for name, value in change.new.items() if name not in unchanged}
     old: dict[str, Any] = dict(change.old)
-    return [Seen(change.table.removeprefix("public."), change.kind, new, old, unchanged)]
+    table = change.table.removeprefix("public.")
+    return [Seen(tables.ROOTS.get(table, table), change.kind, new, old, unchanged)]
