@@ -9,7 +9,6 @@ Memory that was freed stays with the process: a lane's frames use theirs again a
 clear new pages, a tenth of a microsecond a row of a frame that no lane ever sees, says nothing about the codec.
 """
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -36,12 +35,13 @@ from tidegate.position import BEGINNING
 from tidegate_processor.decode import decode_changes
 from tidegate_processor.encodings.envelope import EventContext
 from tidegate_processor.encodings.json import JsonPlan
+from tidegate_reader.allocator import keep_freed_memory
 
 ROUNDS = 5 if QUICK else 15
 # 256 KiB, as the reader closes a frame.
 FRAME_ROWS = 1_200
 SIZES = (10, 1_000, 100_000) if QUICK else (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+ALL_MEMORY = 2**31 - 1
 TABLES = 1_000
 ROWS_A_TABLE = 10
 SMALLEST_ROUND_ROWS = 20_000
@@ -161,15 +161,8 @@ def load_seconds() -> list[float]:
     return [float(run.stdout) for run in runs[1:]]
 
 
-def keep_freed_memory() -> None:
-    """As glibc does by itself below 32 MB; elsewhere nothing is changed."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD) if mallopt else ():
-        mallopt(option, 2**31 - 1)
-
-
 def main() -> None:
-    keep_freed_memory()
+    keep_freed_memory(ALL_MEMORY)
     warm()
     encoder = FrameEncoder(SOURCE, route)
     usual = frame(FRAME_ROWS)

@@ -13,9 +13,9 @@ _KEPT_BYTES = 4 * 2**20
 """More than a batch and its copies; what is larger than this at once is given back at once."""
 
 
-def keep_freed_memory() -> None:
+def keep_freed_memory(most: int = _KEPT_BYTES) -> None:
     """A libc that is no glibc has no such settings."""
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         for setting in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-            mallopt(setting, _KEPT_BYTES)
+            mallopt(setting, most)

@@ -132,23 +132,24 @@ def open_session(config: PipelineConfig, *, archive_to: Path | None = None) -> S
     ui = processor.spark_ui
     if ui is not None:  # it would listen everywhere (WebUI.initServer); on a cluster `check` has seen the driver's host
         os.environ["SPARK_LOCAL_IP"] = ui.host
+    master, jars, java = _master(config), _jars(), _JVM
+    if master.startswith(_IN_THE_DRIVER):
+        java = f"{_JVM} {class_archive.java_options(archive_to)}"
+        before = [settings[_CLASS_PATH]] if _CLASS_PATH in settings else []
+        settings[_CLASS_PATH] = os.pathsep.join([*before, *class_archive.class_path(jars)])
+    elif jars:
+        settings.setdefault("spark.jars", ",".join(jars))
     builder = (
-        SparkSession.builder.master(_master(config))
+        SparkSession.builder.master(master)
         .appName(f"tidegate {config.pipeline}")
         .config("spark.ui.enabled", str(ui is not None).lower())
         .config("spark.ui.port", str(ui.port if ui is not None else 0))
         .config("spark.driver.memory", f"{processor.heap // 2**20}m")
-        .config("spark.driver.extraJavaOptions", f"{_JVM} {class_archive.java_options(archive_to)}")
+        .config("spark.driver.extraJavaOptions", java)
         .config("spark.executor.extraJavaOptions", _JVM)
     )
     if is_one_machine(config):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    jars = _jars()
-    if _master(config).startswith(_IN_THE_DRIVER):
-        before = [settings[_CLASS_PATH]] if _CLASS_PATH in settings else []
-        settings[_CLASS_PATH] = os.pathsep.join([*before, *class_archive.class_path(jars)])
-    elif jars:
-        builder = builder.config("spark.jars", ",".join(jars))
     session = builder.config(map=settings | _REALTIME | _LEAN).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
