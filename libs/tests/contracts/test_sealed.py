@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from kit import contract_values as values
 from kit.contract_examples import ACK, CONTROL, CURSOR
 
@@ -139,3 +140,15 @@ def test_a_control_value_with_a_wrong_member_is_refused(member: str, value: obje
     with pytest.raises(DecodeError) as refused:
         decode_control(seal(unseal(CONTROL.encode()) | {member: value}))
     assert refused.value.code == "CONTROL_MALFORMED"
+
+
+@given(values.ACK, st.data())
+def test_one_changed_byte_is_never_another_ack(ack: Ack, data: st.DataObject) -> None:
+    """Also where the seal is held against the bytes as they came, without writing the value again."""
+    written = ack.encode()
+    at = data.draw(st.integers(0, len(written) - 1))
+    changed = written[:at] + bytes((written[at] ^ data.draw(st.integers(1, 255)),)) + written[at + 1 :]
+    try:
+        assert decode_ack(changed, sink=ack.sink, generation=ack.generation) == ack
+    except DecodeError:
+        pass
