@@ -249,6 +249,7 @@ LANE = LaneStatus(
     started=CREATED - 60_000_000,
     incarnation=1_767_225_600_000,
     config_epoch="b1946ac9",
+    trigger="realtime",
     spark_ui="http://127.0.0.1:4040",
     generation=GENERATION.id,
     epoch=2,

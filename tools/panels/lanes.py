@@ -56,6 +56,9 @@ LANES = Dashboard(
                          "{{pipeline}} {{sink}} makes events"),
                    query(f"max by (pipeline, sink) (deriv(tidegate_processor_lane_commit_seconds{{{S}}}[5m]))",
                          "{{pipeline}} {{sink}} commits")), Unit.SECONDS),
+            Panel("In micro-batches", "1 while the lane runs by the trigger batch; one with auto does while it is far behind.",
+                  (query(f"max by (pipeline, sink) (tidegate_processor_lane_batch_trigger{{{S}}})",
+                         "{{pipeline}} {{sink}}"),), Unit.BOOLEAN, Kind.STATES),
             Panel("Frames taken", "A second; a restart of the lane begins at zero.",
                   (query(f"sum by (pipeline, sink) (rate(tidegate_processor_lane_frames{{{S}}}"
                          "[$__rate_interval]))", "{{pipeline}} {{sink}}"),), Unit.A_SECOND),

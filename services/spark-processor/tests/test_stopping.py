@@ -15,6 +15,7 @@ from tidegate.config.sinks import Trigger
 from tidegate.errors import ExitCode, TransientError
 from tidegate_processor import pipeline
 from tidegate_processor.lane import Lane
+from tidegate_processor.pace import Pace
 from tidegate_processor.table import LaneState
 
 REDIS = "redis://:secret@127.0.0.1:6379"
@@ -50,7 +51,7 @@ def draining(query: Any) -> Lane:
     lane = object.__new__(Lane)
     lane.sink, lane.state = "events", LaneState.DRAINING
     lane._query, lane._drain_until, lane._checkpoint = query, time.monotonic() + 60, None
-    lane._config = SimpleNamespace(sink=lambda _: SimpleNamespace(trigger=Trigger.REALTIME))  # type: ignore[assignment]
+    lane._pace = Pace(Trigger.REALTIME)
     lane._errands = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     lane._log = SimpleNamespace(warning=lambda *_, **__: None)  # type: ignore[assignment]
     nothing = SimpleNamespace(read=lambda: None, status=None, kill=lambda: None)

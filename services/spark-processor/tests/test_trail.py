@@ -32,7 +32,12 @@ class Rig:
     def __init__(self, sink: MemorySink | None = None, config: SinkConfig = SINK, ratio: float = 1.0) -> None:
         self.kept = Kept()
         settings: Any = SimpleNamespace(
-            config=SimpleNamespace(pipeline="shop"), sink="events", incarnation=4, config_epoch="", spark_ui=""
+            config=SimpleNamespace(pipeline="shop"),
+            sink="events",
+            incarnation=4,
+            config_epoch="",
+            trigger="realtime",
+            spark_ui="",
         )
         self.trail = Trail(settings, self.kept, Sampler(ratio))  # type: ignore[arg-type]
         self.link = self.trail.link(None)  # type: ignore[arg-type]
@@ -162,7 +167,12 @@ def test_more_than_may_be_on_the_way_is_dropped_and_counted(monkeypatch: pytest.
 
 def test_without_tracing_sink_and_link_are_what_they_would_be() -> None:
     settings: Any = SimpleNamespace(
-        config=SimpleNamespace(pipeline="shop", tracing=None), sink="e", incarnation=1, config_epoch="", spark_ui=""
+        config=SimpleNamespace(pipeline="shop", tracing=None),
+        sink="e",
+        incarnation=1,
+        config_epoch="",
+        trigger="",
+        spark_ui="",
     )
     made, sink = open_trail(settings), MemorySink()
 

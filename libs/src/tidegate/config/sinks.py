@@ -38,7 +38,9 @@ class SinkConfig(Model):
         True, description="The source forgets a change only when every required sink has it. false: best effort."
     )
     trigger: Trigger = Field(
-        Trigger.REALTIME, description="`realtime` delivers in milliseconds, `batch` in micro-batches."
+        Trigger.REALTIME,
+        description="`realtime` delivers in milliseconds, `batch` in micro-batches, for less CPU an event; `auto` is "
+        "`realtime`, and `batch` while the lane is more than half a minute behind.",
     )
     start_from: StartFrom = Field(
         StartFrom.EARLIEST,

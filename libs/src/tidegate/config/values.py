@@ -82,6 +82,7 @@ class SinkType(StrEnum):
 class Trigger(StrEnum):
     REALTIME = "realtime"
     BATCH = "batch"
+    AUTO = "auto"
 
 
 class StartFrom(StrEnum):

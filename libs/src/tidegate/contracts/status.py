@@ -95,6 +95,8 @@ class LaneStatus(_Status):
     config_epoch: str = ""
     waits_for: str = ""
     """What has to happen before the lane can go on; empty if nothing has to."""
+    trigger: str = ""
+    """By which this incarnation runs: `realtime` or `batch`."""
     spark_ui: str = ""
     """Where Spark's page about the lane's query is; empty if there is none."""
     generation: str = ""

@@ -115,6 +115,7 @@ class LaneLink:
             sink=self._settings.sink,
             incarnation=self._settings.incarnation,
             config_epoch=self._settings.config_epoch,
+            trigger=self._settings.trigger,
             spark_ui=self._settings.spark_ui,
             state=state,
             pid=os.getpid(),

@@ -4,6 +4,7 @@
 | --------- | ----------------------------------------------------------------------------- | -------------------- |
 | waiting   | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
 | running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
+|           | the other trigger is better now (pace.py) → draining                          |                      |
 |           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
 | draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
 | rewinding | the cursor is set back, or will not be → where it came from, or waiting       | → stopped            |
@@ -44,6 +45,7 @@ from tidegate.observability import logs
 from tidegate_processor.desk import Desk, expired, not_served
 from tidegate_processor.errands import Errands
 from tidegate_processor.heartbeat import Heartbeat
+from tidegate_processor.pace import Pace
 from tidegate_processor.rewind import Terms
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
@@ -71,6 +73,7 @@ class Lane:
         self._heart = Heartbeat(client, config.pipeline, sink)
         self._desk = Desk(client, config.pipeline, sink)
         self._errands = Errands(config, sink, client)
+        self._pace = Pace(config.sink(sink).trigger)
         self._log = logs.get(f"lane.{sink}")
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
@@ -219,6 +222,7 @@ class Lane:
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
             incarnation=self._heart.begin(),
+            trigger=self._pace.trigger,
             spark_ui=self._session.sparkContext.uiWebUrl or "",
         )
         reach(Failpoint.LANE_STARTING)
@@ -227,7 +231,8 @@ class Lane:
         self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
         self.failure = None
         self.state, self._started = LaneState.RUNNING, time.monotonic()
-        self._log.info("lane_started", incarnation=settings.incarnation, starting=starting)
+        fields = {"incarnation": settings.incarnation, "trigger": settings.trigger, "starting": starting}
+        self._log.info("lane_started", **fields)
 
     def _watch(self) -> None:
         self._heart.read()
@@ -243,11 +248,14 @@ class Lane:
         elif self._is_silent:
             self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
+        if self.state is LaneState.RUNNING and self._pace.changes(self.status, is_idle=self._is_idle):
+            self._log.info("lane_changes_trigger", trigger=self._pace.trigger)
+            self._begin_drain()
 
     @property
     def _is_idle(self) -> bool:
         """Between two micro-batches no stage runs: all it took is committed, and nobody beats the heart but we."""
-        if self._config.sink(self.sink).trigger is Trigger.REALTIME or self._query is None:
+        if self._pace.trigger is Trigger.REALTIME or self._query is None:
             return False
         return not self._query.status["isTriggerActive"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tidegate.clock import unix_microseconds
+from tidegate.config.sinks import Trigger
 from tidegate.observability.metrics import Metrics
 from tidegate_processor.lane import Lane
 from tidegate_processor.spark.figures import Figures, Part
@@ -20,6 +21,7 @@ class ProcessorMetrics:
         self._lost = self.all.gauge("lane", "lost", "1 when the lane has stopped for a person to decide.", **lane)
         self._paused = self.all.gauge("lane", "paused", "1 while somebody has asked the lane to stand.", **lane)
         self._restarts = self.all.gauge("lane", "restarts", "Restarts of the lane since the process began.", **lane)
+        self._batch = self.all.gauge("lane", "batch_trigger", "1 while the lane runs in micro-batches.", **lane)
         self._offset = self.all.gauge("lane", "raw_offset", "Raw offset of the last durable frame.", **lane)
         self._safe_lsn = self.all.gauge("lane_safe_lsn", "bytes", "WAL position up to which the sink has all.", **lane)
         self._events = self.all.gauge("lane", "events", "Events delivered by this incarnation of the lane.", **lane)
@@ -71,6 +73,7 @@ class ProcessorMetrics:
             self._restarts.set(lane.restarts, sink=lane.sink)
             if status is None:
                 continue
+            self._batch.set(float(status.trigger == Trigger.BATCH), sink=lane.sink)
             self._offset.set(status.raw_offset, sink=lane.sink)
             self._safe_lsn.set(status.safe_lsn, sink=lane.sink)
             self._events.set(status.events, sink=lane.sink)

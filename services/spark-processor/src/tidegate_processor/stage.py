@@ -22,6 +22,7 @@ import redis
 
 from tidegate.checkpoint.connect import connect
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.sinks import Trigger
 from tidegate.contracts.control import Command
 from tidegate.contracts.status import State
 from tidegate.errors import TidegateError, TransientError, classify
@@ -52,6 +53,7 @@ class StageSettings:
     sink: str
     config_epoch: str
     incarnation: int
+    trigger: Trigger = Trigger.REALTIME
     log_style: str = "json"
     spark_ui: str = ""
 

@@ -110,6 +110,7 @@ class LaneModel(BaseModel):
     bytes: int = 0
     latency_p50_seconds: float | None = None
     latency_p99_seconds: float | None = None
+    trigger: str = Field("", description="By which it runs now: `realtime` or `batch`.")
     spark_ui: str = Field("", description="Spark's page about the lane's query, if the processor has one.")
 
     @classmethod
@@ -141,6 +142,7 @@ def _of_status(status: LaneStatus) -> dict[str, Any]:
         "bytes": status.bytes,
         "latency_p50_seconds": status.latency_p50_seconds if status.events else None,
         "latency_p99_seconds": status.latency_p99_seconds if status.events else None,
+        "trigger": status.trigger,
         "spark_ui": status.spark_ui,
     }
 

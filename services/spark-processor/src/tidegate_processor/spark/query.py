@@ -48,8 +48,7 @@ def start_query(
     checkpoint: Path,
     stage: Stage = run_stage,
 ) -> StreamingQuery:
-    trigger = config.sink(settings.sink).trigger
-    if trigger is Trigger.BATCH:
+    if settings.trigger is Trigger.BATCH:
         session = _in_bulk(session)
     kafka = spark_options(config.kafka)
     topic = config.raw_topic.name
@@ -68,7 +67,7 @@ def start_query(
         .format("kafka")
         .options(**kafka, topic=names.scratch_topic(config.pipeline))
     )
-    if trigger is Trigger.REALTIME:
+    if settings.trigger is Trigger.REALTIME:
         writer = writer.trigger(realTime=_REALTIME_BATCH)
     else:
         writer = writer.trigger(processingTime="0 seconds")
