@@ -23,9 +23,6 @@ KINDS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-_FILLER = "INSERT INTO keyless SELECT %s || repeat('f', 2000), n FROM generate_series(1, %s) n"
-
-
 def faulty(link: Link, kind: str) -> Fault:
     def fault(field: Field, draw: random.Random) -> None:
         flow(field, draw)
@@ -55,15 +52,13 @@ def any_link(field: Field, draw: random.Random) -> None:
     faulty(draw.choice(ALWAYS), draw.choice(list(KINDS)))(field, draw)
 
 
-def reader_blocked(*, seconds: tuple[float, float] = (8, 15), filler_rows: int = 0) -> Fault:
+def reader_blocked(*, seconds: tuple[float, float] = (8, 15)) -> Fault:
     """The brokers take nothing: the source is not read any more, and statuses go on, so its link stays."""
 
     def fault(field: Field, draw: random.Random) -> None:
         flow(field, draw)
         before = _sender(field)
         field.links.tell(Link.READER_KAFKA, "hold")
-        if filler_rows:
-            field.rig.sql(_FILLER, str(field.own_id()), filler_rows)
         pause(draw.uniform(*seconds))
         after = _sender(field)
         field.links.tell(Link.READER_KAFKA, "heal")

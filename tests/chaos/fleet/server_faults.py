@@ -136,24 +136,24 @@ def log_made_again(field: Field, draw: random.Random) -> None:
     """And it has more records than the lane has seen of the one before, when the lane looks."""
     field.may_repeat = True
     flow(field, draw)
-    bootstrap, raw = field.servers.kafka.bootstrap, names.raw_topic(field.pipeline)
+    raw = names.raw_topic(field.pipeline)
+    admin = AdminClient({"bootstrap.servers": field.servers.kafka.bootstrap})
     field.processor.freeze()
-    before = _end(bootstrap, raw)
-    for answer in AdminClient({"bootstrap.servers": bootstrap}).delete_topics([raw]).values():
+    before = _end(admin, raw)
+    for answer in admin.delete_topics([raw]).values():
         answer.result(_CALL_SECONDS)
     with suppress(DeadlinePassedError):  # a long log is not overtaken in a trial
-        wait(lambda: _end(bootstrap, raw) > before, draw.uniform(5, 20), "the new log is longer", 0.2)
+        wait(lambda: _end(admin, raw) > before, draw.uniform(5, 20), "the new log is longer", 0.2)
     field.processor.thaw()
     flow(field, draw)
 
 
-def _end(bootstrap: str, topic: str) -> int:
+def _end(admin: AdminClient, topic: str) -> int:
     """-1: it is not there."""
     place = TopicPartition(topic, 0)
     try:
-        answers = AdminClient({"bootstrap.servers": bootstrap}).list_offsets({place: OffsetSpec.latest()})
-        return int(answers[place].result(_CALL_SECONDS).offset)
-    except KafkaException:
+        return int(admin.list_offsets({place: OffsetSpec.latest()})[place].result(_CALL_SECONDS).offset)
+    except (KafkaException, TimeoutError):
         return -1
 
 

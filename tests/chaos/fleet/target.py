@@ -73,9 +73,10 @@ def _copy_table(
         made.execute(add.format(table, sql.Identifier(str(column)), sql.SQL(str(kind))))  # type: ignore[arg-type]
     made.execute(sql.SQL("TRUNCATE {}").format(table))
     listed = sql.SQL(", ").join(sql.Identifier(str(column)) for column, _ in columns)
-    out, into = sql.SQL("COPY {} ({}) TO STDOUT"), sql.SQL("COPY {} ({}) FROM STDIN")
+    # COPY of a table reads no partitions, a query does.
+    out, into = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT"), sql.SQL("COPY {} ({}) FROM STDIN")
     with (
-        source.cursor().copy(out.format(table, listed)) as taken,
+        source.cursor().copy(out.format(listed, table)) as taken,
         made.cursor().copy(into.format(table, listed)) as given,
     ):
         for piece in taken:

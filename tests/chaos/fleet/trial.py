@@ -84,7 +84,7 @@ class Trials:
                 outcome.violations.append(Violation(invariant, what))
                 error = ""
         except (psycopg.Error, KafkaException, redis.RedisError, OSError) as failed:
-            error = f"{type(failed).__name__} in the trial itself: {str(failed).splitlines()[0][:200]}"
+            error = f"{type(failed).__name__} in the trial itself: {str(failed)[:200].partition(chr(10))[0]}"
         result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
         if not result.is_good:
             self._keep_evidence(result)
