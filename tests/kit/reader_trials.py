@@ -1,5 +1,5 @@
-"""What the reader's trials share: writers whose rows are numbered, sinks that ack, and the question whether every row
-is in the raw topic once and in order."""
+"""What the reader's trials share: writers whose rows are numbered, sinks that ack, settings of the server, and the
+question whether every row is in the raw topic once and in order."""
 
 import os
 import random
@@ -92,3 +92,15 @@ def acking(fleet: Any) -> Iterator[None]:
     finally:
         enough.set()
         thread.join()
+
+
+@contextmanager
+def setting(fleet: Any, name: str, value: str) -> Iterator[None]:
+    """Of the whole server, for as long as it is needed."""
+    fleet.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+    fleet.sql("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        fleet.sql(f"ALTER SYSTEM RESET {name}")
+        fleet.sql("SELECT pg_reload_conf()")

@@ -5,12 +5,10 @@ As in `test_trials.py`: once each by default, `TIDEGATE_TESTS_TRIALS=50` repeats
 
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kit.reader_trials import TIMES, Trials, acking, add, caught_up, rows, writing
+from kit.reader_trials import TIMES, Trials, acking, add, caught_up, rows, setting, writing
 from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
@@ -139,15 +137,3 @@ def rights_that_are_taken_away(fleet: Any, draw: random.Random) -> None:
 def test_trial(name: str, seed: int, fleet: Any) -> None:
     trial.named[name](fleet, random.Random(f"{name} {seed}"))
     caught_up(fleet)
-
-
-@contextmanager
-def setting(fleet: Any, name: str, value: str) -> Iterator[None]:
-    """Of the whole server, for as long as it is needed."""
-    fleet.sql(f"ALTER SYSTEM SET {name} = '{value}'")
-    fleet.sql("SELECT pg_reload_conf()")
-    try:
-        yield
-    finally:
-        fleet.sql(f"ALTER SYSTEM RESET {name}")
-        fleet.sql("SELECT pg_reload_conf()")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from tidegate.config.values import Compression
 from tidegate.errors import TransientError
@@ -91,7 +91,7 @@ class Publisher:
         self._fly(len(frame.data))
         try:
             async with asyncio.timeout(self._ack_seconds):
-                future = await self._producer.send(self._topic, frame.data, partition=_PARTITION)
+                future = await self._taken(frame)
         except KafkaError as error:
             raise epoch_over(type(error).__name__) from error
         except TimeoutError:
@@ -99,6 +99,13 @@ class Publisher:
         self._sent.append((frame, future))
         reach(Failpoint.READER_SENT)
         self._something_sent.set()
+
+    async def _taken(self, frame: SealedFrame) -> asyncio.Future[Any]:
+        """The client has no room for more than its request timeout: it has not taken the frame, and nothing failed."""
+        while True:
+            with suppress(KafkaTimeoutError):
+                future: asyncio.Future[Any] = await self._producer.send(self._topic, frame.data, partition=_PARTITION)
+                return future
 
     def _fly(self, change_bytes: int) -> None:
         self.in_flight_bytes += change_bytes
