@@ -38,6 +38,7 @@ from tidegate.stack.up import Stack
 NAME = "bench"
 SLOT = f"tidegate_{NAME}"
 ROWS = 200_000 if QUICK else 1_000_000
+LARGE_TRANSACTION = 200_000 if QUICK else 10_000_000
 ROUNDS = 2 if QUICK else 4
 TRANSACTIONS = 100
 IDLE_SECONDS = 5.0 if QUICK else 20.0
@@ -100,8 +101,8 @@ class Bench:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, running(Path(folder)) as bench:
         idle = measure_idle(bench)
-        backlog = [measure_backlog(bench, TRANSACTIONS, limit_first=turn % 2 == 0) for turn in range(ROUNDS)]
-        one = measure_backlog(bench, 1, limit_first=True)
+        backlog = [measure_backlog(bench, ROWS, TRANSACTIONS, limit_first=turn % 2 == 0) for turn in range(ROUNDS)]
+        one = measure_backlog(bench, LARGE_TRANSACTION, 1, limit_first=True)
         bench.source.execute("CHECKPOINT")
         measure_live(bench, WARM_SECONDS)
         live = [measure_live(bench, LIVE_SECONDS) for _ in range(ROUNDS)]
@@ -114,7 +115,7 @@ def main() -> None:
         Figure("backlog, share of pg_recvlogical", "x", [run["limit"] / run["seconds"] for run in backlog], 0.95, True),
         Figure("backlog, CPU a million", "s", [run["cpu"] * per_million for run in backlog], goal=3),
         Figure("backlog, highest RSS", "MB", [run["peak"] for run in backlog], goal=96),
-        Figure(f"one transaction of {ROWS:,} rows, highest RSS", "MB", [one["peak"]], goal=96),
+        Figure(f"one transaction of {LARGE_TRANSACTION:,} rows, highest RSS", "MB", [one["peak"]], goal=96),
         Figure(f"{LIVE_RATE:,} tx/s, commit to frame in Kafka, p50", "ms", [run[0] for run in live], goal=5),
         Figure(f"{LIVE_RATE:,} tx/s, commit to frame in Kafka, p99", "ms", [run[1] for run in live], goal=15),
         Figure(f"{LIVE_RATE:,} tx/s, CPU", "%", [run[2] for run in live]),
@@ -139,12 +140,12 @@ def measure_idle(bench: Bench) -> tuple[float, float]:
     return rss, spent * 100
 
 
-def measure_backlog(bench: Bench, transactions: int, *, limit_first: bool) -> dict[str, float]:
+def measure_backlog(bench: Bench, rows: int, transactions: int, *, limit_first: bool) -> dict[str, float]:
     """The walsender decodes the same WAL for both, one after the other: whoever comes second finds it warm."""
     bench.source.execute("SELECT pg_create_logical_replication_slot('bench_limit', 'pgoutput')")
     with bench.source.cursor() as cursor:
         for _ in range(transactions):
-            cursor.execute(INSERT, [ROWS // transactions])
+            cursor.execute(INSERT, [rows // transactions])
     limit = limit_seconds(bench) if limit_first else None
     begun = bench.start()
     cpu = cpu_seconds(bench.reader.pid)
