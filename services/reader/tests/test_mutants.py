@@ -105,6 +105,7 @@ def too_large(fleet: Any) -> None:
     wait(lambda: reader.poll() is not None or fleet.confirmed() > before, 20, "the reader has met it")
     assert fleet.confirmed() <= before
     assert fleet.exit_code(reader) == ExitCode.RETRY
+    assert "never retrieved" not in fleet.log()
     largest_message(fleet, 1_048_588)
     fleet.reader()
     produced(fleet)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from kit.wait import wait_async
 
 from tidegate.config.kafka import RawTopic
@@ -54,6 +54,27 @@ def publisher(durable: list[tuple[int, int]]) -> tuple[Publisher, Broker]:
         durable.append((each.seq, offset))
 
     return Publisher(broker, TOPIC, next_offset=7, on_durable=note, on_flight=lambda _: None), broker
+
+
+@in_a_loop
+async def test_a_client_that_has_no_room_yet_has_not_refused_a_frame() -> None:
+    durable: list[tuple[int, int]] = []
+    publisher_, broker = publisher(durable)
+    takes, full = broker.send, [KafkaTimeoutError(), KafkaTimeoutError()]
+
+    async def send(topic: str, value: bytes, partition: int) -> asyncio.Future[SimpleNamespace]:
+        if full:
+            raise full.pop()
+        return await takes(topic, value, partition)
+
+    broker.send = send  # type: ignore[method-assign]
+    await publisher_.publish([frame(1), frame(2)])
+    broker.at(0, 7)
+    broker.at(1, 8)
+    settling = asyncio.create_task(publisher_.settle())
+    await publisher_.drained()
+    settling.cancel()
+    assert durable == [(1, 7), (2, 8)]
 
 
 @in_a_loop

@@ -96,6 +96,7 @@ class Publisher:
             raise epoch_over(type(error).__name__) from error
         except TimeoutError:
             raise epoch_over("no room in time") from None
+        future.add_done_callback(_seen)
         self._sent.append((frame, future))
         reach(Failpoint.READER_SENT)
         self._something_sent.set()
@@ -156,6 +157,12 @@ async def publish_epoch_frame(producer: Any, topic: str, data: bytes, expected_o
     offset = await _outcome(future, START_SECONDS)
     if offset != expected_offset:
         raise epoch_over(f"the epoch frame is at offset {offset}, expected {expected_offset}")
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """The first frame that fails ends the epoch; nobody asks for those behind it, and asyncio would complain."""
+    if not future.cancelled():
+        future.exception()
 
 
 async def _outcome(future: asyncio.Future[Any], ack_seconds: float) -> int:
