@@ -95,9 +95,10 @@ def _tables(field: Field, draw: random.Random) -> Iterator[str]:
 
 @contextmanager
 def _files(field: Field, draw: random.Random) -> Iterator[str]:
+    """From now on: its disk may be too small for all that earlier trials have written."""
     name = f"files{-field.own_id()}"
     folder = files.folder(field, name)
-    with _attached(field, draw, {"name": name, "type": "file", "options": {"path": str(folder)}}):
+    with _attached(field, draw, {"name": name, "type": "file", "from": "now", "options": {"path": str(folder)}}):
         yield name
 
 

@@ -190,13 +190,19 @@ def foreign_wal(field: Field, draw: random.Random) -> None:
 
 
 def log_refuses(field: Field, draw: random.Random) -> None:
-    """The brokers answer a frame with an error at once: too large, as somebody has set it."""
+    """The brokers answer a frame with an error at once: too large, as somebody has set it. A reader that looks at the
+    topic meanwhile ends until a person has mended it, who then starts it."""
     bootstrap, raw = field.servers.kafka.bootstrap, names.raw_topic(field.pipeline)
     largest = _setting(bootstrap, raw, "max.message.bytes")
     flow(field, draw)
     configure(bootstrap, raw, "max.message.bytes", "2500")
     pause(draw.uniform(1, 3))
     configure(bootstrap, raw, "max.message.bytes", largest)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    before = _end(admin, raw)
+    wait(lambda: field.reader.is_down or _end(admin, raw) > before, 60, "the reader writes, or waits for a person", 0.1)
+    if field.reader.is_down:
+        field.reader.start()
 
 
 def redis_emptied_while_the_lane_stands(field: Field, draw: random.Random) -> None:

@@ -186,7 +186,8 @@ class Trials:
         place = self.keep / f"{result.case}-{self._fields}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "result.txt").write_text("\n".join([result.seed, result.error, *result.violations]) + "\n")
-        for log in (*rig.folder.glob("*.log"), *self.servers.folder.glob("*/*.log")):
+        servers = self.servers.postgres, self.servers.kafka, self.servers.redis
+        for log in (*rig.folder.glob("*.log"), *(log for each in servers for log in each.folder.glob("*.log"))):
             with log.open("rb") as source, (place / log.name).open("wb") as kept:
                 source.seek(max(0, log.stat().st_size - _LOG_BYTES))
                 shutil.copyfileobj(source, kept)
