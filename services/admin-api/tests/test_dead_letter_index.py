@@ -1,5 +1,6 @@
 """The index says what the topic says, whatever is lost."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from kit.letters import make_letter
@@ -86,3 +87,16 @@ def test_a_selection_goes_on_behind_its_last_one_and_ends_where_it_began(tmp_pat
     index.take(records(make_letter(1, time=make_letter(9).time).encode(), make_letter(7).encode(), start=5))
     rest = index.chosen(wanted, (first[-1].time, first[-1].offset), end, 10)
     assert [each.id for each in first + rest] == [make_letter(n).id for n in (1, 2, 3, 4)]
+
+
+def test_a_letter_is_listed_as_it_was_told_whatever_its_text_is(tmp_path: Path) -> None:
+    """Lists come out of the index as JSON, which knows quotes, controls and no bytes."""
+    index = Index(tmp_path / "index")
+    texts = ['"quoted" \\ \\u0000', "a\0b\n\x1f\x7f", "\u2028 \U0001f30a \u202e", "null", "[1]", ""]
+    letters = [replace(make_letter(at), message=text, code=text) for at, text in enumerate(texts)]
+    index.take(records(*(letter.encode() for letter in letters)))
+    entries = index.page(Filter(), NEWEST, 10)
+    assert [(entry.message, entry.code) for entry in entries[::-1]] == [(text, text) for text in texts]
+    assert {code for _, code, _, _ in index.counts()} == set(texts)
+    assert index.ids(Filter(), 10) == [letter.id for letter in letters]
+    assert index.chosen(Filter(), OLDEST, 10, 10) == index.chosen_ids(letter.id for letter in letters)

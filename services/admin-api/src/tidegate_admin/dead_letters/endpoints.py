@@ -77,9 +77,8 @@ async def list_dead_letters(
 @needs(Scope.READ)
 async def count_dead_letters(of: Of) -> LetterCounts:
     index: Index = of.letters.index
-    rows = await asyncio.to_thread(index.counts)
+    rows, total = await asyncio.to_thread(lambda: (index.counts(), index.total()))
     items = [LetterCount(lane=lane, code=code, table=table, letters=letters) for lane, code, table, letters in rows]
-    total = await asyncio.to_thread(index.total)
     return LetterCounts(total=total, items=items, is_complete=of.letters.is_complete)
 
 

@@ -1,9 +1,12 @@
 """The index of a dead letter topic, on disk: what lists need, and where in the topic the rest is.
 
+A list is fetched as one row of JSON: at each row the thread that asks gives way to the loop, and would wait for it.
+
 Invariant: it says what the topic says up to `next_offset`, whatever dies when: records and the place they end at are
 written in one transaction. No payload and no key is in it, only a hash to find a key by.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +54,7 @@ CREATE INDEX IF NOT EXISTS by_letters ON counts (letters);
 """
 _COLUMNS = "offset, id, lane, code, channel, operation, commit_lsn, ordinal, time, found, message, remedy, frame_offset"
 
-_CHOSEN = "id, lane, time, offset, channel, key, commit_lsn, ordinal"
+_CHOSEN = "id, lane, time, offset, channel, hex(key), commit_lsn, ordinal"
 
 
 class Index:
@@ -102,7 +105,7 @@ class Index:
         place = "WHERE (time, offset) < (?, ?)"
         query = f"SELECT {_COLUMNS} FROM letters {place}{where} ORDER BY time DESC, offset DESC LIMIT ?"  # noqa: S608 - constants
         with self._looking:
-            return [Entry(*row) for row in self._view.execute(query, [*before, *values, limit])]
+            return [Entry(*row) for row in _listed(self._view, _COLUMNS, query, [*before, *values, limit])]
 
     def get(self, identity: str) -> Entry | None:
         with self._looking:
@@ -111,8 +114,8 @@ class Index:
 
     def counts(self) -> list[tuple[str, str, str, int]]:
         with self._looking:
-            query = "SELECT lane, code, channel, letters FROM counts WHERE letters > 0 ORDER BY letters DESC LIMIT 1000"
-            return self._view.execute(query).fetchall()
+            query = "SELECT * FROM counts WHERE letters > 0 ORDER BY letters DESC LIMIT 1000"
+            return [tuple(row) for row in _listed(self._view, "lane, code, channel, letters", query, [])]
 
     def total(self) -> int:
         with self._looking:
@@ -122,7 +125,7 @@ class Index:
         where, values = wanted.where()
         query = f"SELECT id FROM letters WHERE time >= 0{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
         with self._looking:
-            return [row[0] for row in self._view.execute(query, [*values, limit])]
+            return [row[0] for row in _listed(self._view, "id", query, [*values, limit])]
 
     def chosen(self, wanted: Filter, after: tuple[int, int], end: int, limit: int) -> list[Chosen]:
         """Oldest first, of those found before the offset `end`. `after`: time and offset of the last one known."""
@@ -130,9 +133,9 @@ class Index:
             after, wanted = max(after, (wanted.since, -1)), replace(wanted, since=None)
         where, values = wanted.where()
         place = "WHERE (time, offset) > (?, ?) AND offset < ?"
-        query = f"SELECT {_CHOSEN} FROM letters {place}{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
+        query = f"SELECT * FROM letters {place}{where} ORDER BY time, offset LIMIT ?"  # noqa: S608 - constants
         with self._looking:
-            return [_chosen(row) for row in self._view.execute(query, [*after, end, *values, limit])]
+            return [_chosen(row) for row in _listed(self._view, _CHOSEN, query, [*after, end, *values, limit])]
 
     def chosen_ids(self, identities: Iterable[str]) -> list[Chosen]:
         query = f"SELECT {_CHOSEN} FROM letters WHERE id = ?"  # noqa: S608 - constants
@@ -202,9 +205,17 @@ class Index:
         return base
 
 
-def _chosen(row: tuple[Any, ...]) -> Chosen:
+def _listed(base: sqlite3.Connection, columns: str, query: str, values: Sequence[Any]) -> list[list[Any]]:
+    """`columns` of the rows of `query`, in its order, which keeps to it as it has a limit."""
+    row = base.execute(f"SELECT json_group_array(json_array({columns})) FROM ({query})", values).fetchone()  # noqa: S608
+    found: list[list[Any]] = json.loads(row[0])
+    return found
+
+
+def _chosen(row: Sequence[Any]) -> Chosen:
     identity, lane, time, offset, channel, key, commit_lsn, ordinal = row
-    return Chosen(identity, lane, time, offset, channel.encode() + b"\0" + (key or b""), (commit_lsn, ordinal))
+    kin = channel.encode() + b"\0" + bytes.fromhex(key)
+    return Chosen(identity, lane, time, offset, kin, (commit_lsn, ordinal))
 
 
 def _keep(base: sqlite3.Connection, offset: int, letter: DeadLetter) -> None:
