@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from kit.frames import RawLog, row
@@ -13,7 +13,7 @@ from tidegate_admin.errors import ApiError
 from tidegate_admin.frames import search
 from tidegate_admin.frames.decoded import transactions
 from tidegate_admin.frames.raw import Bounds, Record
-from tidegate_admin.frames.search import Found, find_lsn, find_xid
+from tidegate_admin.frames.search import Found, Known, find_lsn, find_xid
 
 
 @dataclass
@@ -27,6 +27,7 @@ class Log:
     seen: int = 0
     looks: int = 0
     now: float = 0
+    known: Known = field(default_factory=Known)
 
     async def read(self, offset: int, count: int, *, wait_seconds: float = 0) -> list[Record]:
         assert wait_seconds > 0
@@ -37,7 +38,7 @@ class Log:
         return [Record(at, 0, None, self.begin[at] if at < len(self.begin) else self.rest) for at in offsets]
 
     def find(self, xid: int) -> Found | None:
-        return asyncio.run(find_xid(self, Bounds(0, self.end), xid))  # type: ignore[arg-type]
+        return asyncio.run(find_xid(self, Bounds(0, self.end), xid, self.known))  # type: ignore[arg-type]
 
 
 def quiet_log(end: int, seconds_a_read: float = 0) -> Log:
@@ -98,7 +99,7 @@ def test_every_lsn_is_found_where_it_is() -> None:
     log = Log(frames, b"", len(frames))
     ends = [search.reaches(decode_header(frame)) for frame in frames]
     for lsn in {Lsn(end + by) for end in ends for by in (-1, 0, 1)}:
-        found = asyncio.run(find_lsn(log, Bounds(0, len(frames)), lsn))  # type: ignore[arg-type]
+        found = asyncio.run(find_lsn(log, Bounds(0, len(frames)), lsn, log.known))  # type: ignore[arg-type]
         expected = next((at for at, end in enumerate(ends) if end >= lsn), None)
         assert (found and found.offset) == expected
 
@@ -124,3 +125,30 @@ def test_a_few_looks_find_it_in_a_long_log() -> None:
     assert found is not None
     assert found.offset == 1_666
     assert log.looks <= 5
+
+
+def test_what_was_seen_once_is_found_at_a_look() -> None:
+    written = RawLog()
+    for number in range(5_000):
+        written.transaction(row(number), xid=700 + number)
+    log = Log(written.frames, b"", 5_000)
+    log.find(700 + 1_666)
+    log.looks = 0
+    found = log.find(700 + 3_210)
+    assert found is not None
+    assert found.offset == 3_210
+    assert log.looks == 1
+
+
+def test_landmarks_of_a_topic_that_is_another_one_now_mislead_nobody() -> None:
+    """It was deleted and made again: what was remembered of it points anywhere."""
+    written = RawLog()
+    for number in range(1_000):
+        written.transaction(row(number), xid=700 + number)
+    log = Log(written.frames, b"", 1_000)
+    chance = random.Random(8)
+    for number in range(0, 1_000, 7):
+        log.known.xids.keep([(chance.randrange(2_000), 700 + chance.randrange(1_000))])
+        found = log.find(700 + number)
+        assert found is not None
+        assert found.offset == number

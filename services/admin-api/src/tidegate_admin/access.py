@@ -22,6 +22,7 @@ from tidegate_admin.config import AdminSettings
 from tidegate_admin.dead_letters.keeper import Keeper
 from tidegate_admin.events.stream import Tail
 from tidegate_admin.frames.raw import TopicReader
+from tidegate_admin.frames.search import Known
 from tidegate_admin.searches.service import Searches
 from tidegate_admin.source.session import Sessions
 
@@ -36,6 +37,8 @@ class PipelineAccess:
         self._letters: Keeper | None = None
         self.sessions = Sessions(config.source)
         self.raw = TopicReader(config, config.raw_topic.name)
+        self.known = Known()
+        """Of the raw topic."""
         self.tail = Tail(TopicReader(config, config.raw_topic.name))
         """With a client of its own: it would keep others waiting."""
         self.searches = Searches(config.pipeline)

@@ -28,6 +28,8 @@ _BATCH = 500
 _UNSETTLED = 10_000
 """So many records change what is worth an index."""
 _POLL_SECONDS = 1.0
+_POLLS = 10
+"""After so many without a record it is asked whether this is still the topic."""
 _MISSING_SECONDS = 10.0
 _SEEN_SECONDS = 10.0
 _SEND_SECONDS = 15.0
@@ -40,7 +42,7 @@ class Keeper:
         self._config = config
         self._name = dead_letter_topic(config.pipeline)
         self.topic = TopicReader(config, self._name, committed=True)
-        self._following = TopicReader(config, self._name, committed=True)
+        self._following = TopicReader(config, self._name, committed=True, follows=True)
         self.index = Index(folder / f"{config.pipeline}.dead-letters.sqlite")
         self.is_complete = False
         """Whether the index had reached the topic's end at the last look."""
@@ -103,11 +105,12 @@ class Keeper:
     async def _follow(self) -> None:
         beginning = (await self._following.bounds()).beginning
         offset = max(beginning, await asyncio.to_thread(lambda: self.index.next_offset))
-        unsettled = 0
+        unsettled = polls = 0
         while True:
             records = await self._following.read(offset, _BATCH, wait_seconds=_POLL_SECONDS)
             self.is_complete = not records
             unsettled += len(records)
+            polls = 0 if records else polls + 1
             if not records and unsettled > _UNSETTLED:
                 await asyncio.to_thread(self.index.settle)
                 unsettled = 0
@@ -116,7 +119,7 @@ class Keeper:
                 offset = records[-1].offset + 1
                 async with self._moved:
                     self._moved.notify_all()
-            elif (await self._following.bounds()).end < offset:
+            elif polls % _POLLS == 0 and (await self._following.bounds()).end < offset:
                 return  # another topic of the same name
 
     async def _topic_id(self) -> str:

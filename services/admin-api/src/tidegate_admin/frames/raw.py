@@ -20,8 +20,12 @@ from tidegate.kafka_client import client_options
 from tidegate_admin.errors import ApiError
 
 SECONDS = 10.0
-_FETCH_BYTES = 2**20
-_WAIT_MS = 100
+_LOOK_BYTES = 2**17
+"""For a look at some frames. The broker gives a whole batch however large it is; more than that is not asked for."""
+_FOLLOW_BYTES = 2**20
+_LOOK_MS = 100
+_FOLLOW_MS = 1_000
+"""So long the broker waits for a record that is not there: who follows a topic is told at once when there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,11 @@ class Bounds:
 
 
 class TopicReader:
-    """Of a topic's first partition."""
+    """Of a topic's first partition. `follows`: it reads on and on, instead of here and there."""
 
-    def __init__(self, config: PipelineConfig, topic: str, *, committed: bool = False) -> None:
+    def __init__(self, config: PipelineConfig, topic: str, *, committed: bool = False, follows: bool = False) -> None:
         self._config = config
+        self._fetch_bytes, self._wait_ms = (_FOLLOW_BYTES, _FOLLOW_MS) if follows else (_LOOK_BYTES, _LOOK_MS)
         self._isolation = "read_committed" if committed else "read_uncommitted"
         self._place = TopicPartition(topic, 0)
         self._lock = asyncio.Lock()
@@ -90,8 +95,8 @@ class TopicReader:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 isolation_level=self._isolation,
-                max_partition_fetch_bytes=_FETCH_BYTES,
-                fetch_max_wait_ms=_WAIT_MS,
+                max_partition_fetch_bytes=self._fetch_bytes,
+                fetch_max_wait_ms=self._wait_ms,
             )
             try:
                 await consumer.start()

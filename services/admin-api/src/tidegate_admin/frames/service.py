@@ -3,6 +3,7 @@
 Invariant: a frame is called void only when a frame of a newer epoch lies before it.
 """
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import islice
 
@@ -23,8 +24,8 @@ async def list_frames(
     of: PipelineAccess, *, offset: int | None, lsn: str | None, xid: int | None, limit: int
 ) -> FrameList:
     bounds = await of.raw.bounds()
-    start = await _start(of.raw, bounds, offset, lsn, xid, limit)
-    records = await _span(of.raw, start, min(bounds.end, start + limit))
+    start, known = await _start(of, bounds, offset, lsn, xid, limit)
+    records = await _span(of.raw, start, min(bounds.end, start + limit), known)
     last = encode_cursor(records[-1].offset + 1) if records and records[-1].offset + 1 < bounds.end else None
     items = [_model(record, decode_header(record.value)) for record in records]
     return FrameList(beginning=bounds.beginning, end=bounds.end, items=items, next_cursor=last)
@@ -54,18 +55,23 @@ async def show_frame(of: PipelineAccess, offset: int, rows: int) -> FrameDetails
 
 
 async def _start(
-    topic: TopicReader, bounds: Bounds, offset: int | None, lsn: str | None, xid: int | None, limit: int
-) -> int:
+    of: PipelineAccess, bounds: Bounds, offset: int | None, lsn: str | None, xid: int | None, limit: int
+) -> tuple[int, Sequence[Record]]:
+    """And what has been read from there on."""
     if offset is not None:
-        return min(max(offset, bounds.beginning), bounds.end)
+        return min(max(offset, bounds.beginning), bounds.end), ()
     if lsn is None and xid is None:
-        return max(bounds.beginning, bounds.end - limit)
-    found = await (find_lsn(topic, bounds, parse_lsn(lsn)) if lsn else find_xid(topic, bounds, xid or 0))
-    return bounds.end if found is None else found.offset
+        return max(bounds.beginning, bounds.end - limit), ()
+    if lsn is not None:
+        found = await find_lsn(of.raw, bounds, parse_lsn(lsn), of.known)
+    else:
+        found = await find_xid(of.raw, bounds, xid or 0, of.known)
+    return (bounds.end, ()) if found is None else (found.offset, found.records)
 
 
-async def _span(topic: TopicReader, start: int, end: int) -> list[Record]:
-    records: list[Record] = []
+async def _span(topic: TopicReader, start: int, end: int, known: Sequence[Record]) -> list[Record]:
+    records = [record for record in known if record.offset < end]
+    start = records[-1].offset + 1 if records else start
     while start < end:
         found = await topic.read(start, end - start)
         if not found:

@@ -29,13 +29,13 @@ async def get_where_is(deps: Given, of: Of, name: PipelineName, lsn: LsnQuery = 
     bounds = await of.raw.bounds()
     if lsn is not None:
         target = Target(parse_lsn(lsn))
-        found = await find_lsn(of.raw, bounds, target.lsn)
+        found = await find_lsn(of.raw, bounds, target.lsn, of.known)
     else:
-        found = await find_xid(of.raw, bounds, xid or 0)
+        found = await find_xid(of.raw, bounds, xid or 0, of.known)
         if found is None or found.commit_lsn is None:
             raise transaction_unknown()
         target = Target(found.commit_lsn, is_commit=True, xid=xid)
-    view = deps.watch.views.get(name)
+    view = deps.watch.asked(name)
     if view is None:
         raise pipeline_not_seen(name)
     return where_is(view, target, found)
