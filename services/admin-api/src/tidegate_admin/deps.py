@@ -1,4 +1,7 @@
-"""What endpoints are given: the watch, the settings, the way to each pipeline's servers, and who asks."""
+"""What endpoints are given: the watch, the settings, the way to each pipeline's servers, and who asks.
+
+Each is given by an async function: FastAPI calls any other in a thread, which takes longer than all it does.
+"""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -29,7 +32,7 @@ class Deps:
     streams: Room = field(default_factory=lambda: Room(STREAMS))
 
 
-def _deps(request: Request) -> Deps:
+async def _deps(request: Request) -> Deps:
     deps: Deps = request.app.state.deps
     return deps
 
@@ -38,7 +41,7 @@ Given = Annotated[Deps, Depends(_deps)]
 PipelineName = Annotated[str, Path(max_length=64, description="A pipeline of this service.")]
 
 
-def _pipeline(name: PipelineName, deps: Given) -> PipelineAccess:
+async def _pipeline(name: PipelineName, deps: Given) -> PipelineAccess:
     if name not in deps.watch.names:
         raise pipeline_unknown(name)
     return deps.access.of(name)
@@ -48,7 +51,7 @@ Of = Annotated[PipelineAccess, Depends(_pipeline)]
 """The pipeline in the path."""
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.scope[CALLER]
     return caller
 
