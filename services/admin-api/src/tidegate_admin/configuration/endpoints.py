@@ -95,7 +95,7 @@ async def list_configuration_versions(deps: Given, of: Of) -> VersionList:
         digest=digest_of(text),
         epoch=config_epoch(now) if now else None,
         in_force=config_epoch(of.config),
-        lanes=applying.following(now, deps.watch.views.get(name)) if now else {},
+        lanes=applying.following(now, deps.watch.asked(name)) if now else {},
         items=[_model(version, text) for version in found],
     )
 
@@ -130,7 +130,7 @@ async def _apply(deps: Deps, name: str, candidate: Candidate, seen: str, by: str
         problems = tuple(Problem(each.pointer, each.code, each.reason, each.remedy) for each in verdict.problems)
         raise ConfigError("this configuration would be refused", code="CONFIG_INVALID", problems=problems)
     text, versions = applying.text_of(candidate), _versions(deps, name)
-    view = deps.watch.views.get(name)
+    view = deps.watch.asked(name)
     version, changes = await asyncio.to_thread(applying.apply, versions, wanted, text, seen, by, view)
     return Applied(version=_model(version, text), changes=changes)
 

@@ -37,4 +37,4 @@ async def readyz(deps: Given) -> Response:
 @router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
 @needs(Scope.READ)
 async def metrics(deps: Given) -> Response:
-    return Response(deps.metrics.exposition(), media_type=CONTENT_TYPE)
+    return Response(await deps.metrics.exposition(), media_type=CONTENT_TYPE)

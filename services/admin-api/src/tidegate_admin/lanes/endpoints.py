@@ -73,7 +73,7 @@ class LaneAnswer(BaseModel):
 @router.get("/lanes", summary="The lanes of a pipeline")
 @needs(Scope.READ)
 async def list_lanes(deps: Given, _of: Of, name: PipelineName) -> LaneList:
-    view = deps.watch.views.get(name)
+    view = deps.watch.asked(name)
     if view is None:
         raise pipeline_not_seen(name)
     return LaneList(items=[LaneModel.of(lane) for lane in view.lanes])

@@ -1,14 +1,16 @@
 """/api/v1/pipelines: read-only. No logic: the watch has looked, the schema says it."""
 
+import asyncio
 import json
+from collections.abc import Iterable
 
 from fastapi import APIRouter, Response
 
 from tidegate_admin.deps import Deps, Given, PipelineName
 from tidegate_admin.errors import pipeline_not_seen, pipeline_unknown
 from tidegate_admin.paging import Cursor, Limit, encode_cursor, text_cursor
+from tidegate_admin.pipelines.pictures import Rendering
 from tidegate_admin.pipelines.schemas import PipelineList, PipelineModel
-from tidegate_admin.pipelines.watch import Picture
 from tidegate_admin.security.scopes import Scope, needs
 
 router = APIRouter(prefix="/api/v1/pipelines", tags=["pipelines"])
@@ -20,7 +22,7 @@ async def list_pipelines(deps: Given, cursor: Cursor = None, limit: Limit = 100)
     after = text_cursor(cursor)
     found = [name for name in sorted(deps.watch.views) if name > after]
     last = encode_cursor(found[limit - 1]) if len(found) > limit else None
-    items = ",".join(_picture(deps, name).json for name in found[:limit])
+    items = ",".join((await pictures(deps, found[:limit], PipelineModel.model_dump_json)).values())
     return _json(f'{{"items":[{items}],"next_cursor":{json.dumps(last)}}}')
 
 
@@ -29,18 +31,21 @@ async def list_pipelines(deps: Given, cursor: Cursor = None, limit: Limit = 100)
 async def get_pipeline(name: PipelineName, deps: Given) -> Response:
     if name not in deps.watch.names:
         raise pipeline_unknown(name)
-    return _json(_picture(deps, name).json)
-
-
-def pipelines(deps: Deps) -> list[PipelineModel]:
-    return [_picture(deps, name).model for name in deps.watch.names if name in deps.watch.views]
-
-
-def _picture(deps: Deps, name: str) -> Picture:
-    picture = deps.watch.picture(name)
+    picture = deps.watch.picture(name, PipelineModel.model_dump_json)
     if picture is None:
         raise pipeline_not_seen(name)
-    return picture
+    return _json(picture)
+
+
+async def pictures(deps: Deps, names: Iterable[str], rendering: Rendering) -> dict[str, str]:
+    """Of those that were looked at. The first to ask has them all made: others are answered between."""
+    made: dict[str, str] = {}
+    for name in names:
+        picture = deps.watch.picture(name, rendering)
+        if picture is not None:
+            made[name] = picture
+        await asyncio.sleep(0)
+    return made
 
 
 def _json(text: str) -> Response:

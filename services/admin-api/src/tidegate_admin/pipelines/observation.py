@@ -5,27 +5,27 @@ without saying so: acks are read last, so a lane seems at most further than the 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import redis
 import redis.asyncio
 
 from tidegate.checkpoint.connect import connect_async
-from tidegate.checkpoint.redis_store import read_acks
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
-from tidegate.contracts.ack import Ack
+from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.status import LaneStatus, ReaderStatus
 from tidegate.errors import ConfigError, DecodeError, TransientError
 from tidegate_admin.slots.service import SlotView
+from tidegate_admin.store import answered
 
 DEADLINE_SECONDS = 2.0
 _AT_ONCE = 16
 """Statuses: between half milliseconds others are answered."""
 
-S = TypeVar("S", ReaderStatus, LaneStatus)
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,37 @@ class Observation:
     """Of the raw topic, as of the last time that Kafka could be asked."""
 
 
+class _Values(Generic[Read]):
+    """Of one kind, by lane: read again only where the bytes are others."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, Read | None]] = {}
+
+    def read(self, name: str, value: object, decode: Callable[[bytes], Read]) -> Read | None:
+        """One that is malformed counts as absent: its writer is of another version, and its silence will be seen."""
+        if not isinstance(value, bytes):
+            return None
+        known = self._known.get(name)
+        if known is None or known[0] != value:
+            try:
+                known = (value, decode(value))
+            except DecodeError:
+                known = (value, None)
+            self._known[name] = known
+        return known[1]
+
+
 class StatusReader:
     """Owns one connection; a question that is cut off drops it, because its late answer would go to the next one."""
 
     def __init__(self, config: PipelineConfig) -> None:
         self._config = config
         self._client: redis.asyncio.Redis | None = None
+        self._readers: _Values[ReaderStatus] = _Values()
+        self._lanes: _Values[LaneStatus] = _Values()
+        self._generation = ""
+        self._acks: _Values[Ack] = _Values()
+        """Of that generation: what is an ack in one is none in another."""
 
     async def read(self) -> Statuses:
         try:
@@ -84,22 +109,30 @@ class StatusReader:
         pipeline, sinks = self._config.pipeline, [sink.name for sink in self._config.sinks]
         keys = [names.reader_status_key(pipeline), *(names.lane_status_key(pipeline, sink) for sink in sinks)]
         reader_value, *lane_values = await client.mget(keys)
-        reader = _decoded(ReaderStatus, reader_value)
-        lanes: dict[str, LaneStatus] = {}
-        for at, (sink, value) in enumerate(zip(sinks, lane_values, strict=True), 1):
-            lane = _decoded(LaneStatus, value)
-            if lane is not None:
-                lanes[sink] = lane
-            if at % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+        reader = self._readers.read("", reader_value, ReaderStatus.decode)
+        lanes = await _each(sinks, lane_values, lambda sink, value: self._lanes.read(sink, value, LaneStatus.decode))
         generation = reader.generation if reader else ""
-        acks = await read_acks(client, pipeline, generation) if generation else {}
-        return Statuses(reader, lanes, acks)
+        if not generation or not sinks:
+            return Statuses(reader, lanes)
+        if generation != self._generation:
+            self._generation, self._acks = generation, _Values()
+        ack_values = await answered(client.hmget(names.ack_key(pipeline, generation), sinks))
+
+        def ack(sink: str, value: object) -> Ack | None:
+            return self._acks.read(sink, value, lambda found: decode_ack(found, sink=sink, generation=generation))
+
+        return Statuses(reader, lanes, await _each(sinks, ack_values, ack))
 
 
-def _decoded(kind: type[S], value: bytes | str | None) -> S | None:
-    """One that is malformed counts as absent: its writer is of another version, and its silence will be seen."""
-    try:
-        return kind.decode(value) if isinstance(value, bytes) else None
-    except DecodeError:
-        return None
+async def _each(
+    sinks: Sequence[str], values: Sequence[object], read: Callable[[str, object], Read | None]
+) -> dict[str, Read]:
+    """By sink, those that can be read. Not all in one go."""
+    found: dict[str, Read] = {}
+    for at, (sink, value) in enumerate(zip(sinks, values, strict=True), 1):
+        one = read(sink, value)
+        if one is not None:
+            found[sink] = one
+        if at % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return found

@@ -28,13 +28,16 @@ class Passages:
         self._moved: dict[str, tuple[int, float]] = {}
         """Of each lane, its ack, and when that was first seen."""
 
-    def flows(self, acked: Mapping[str, int], server: int, now: float, beat: timedelta) -> dict[str, Flow]:
-        """`acked`: of each lane that has ever acked. One that went back is another generation's, and begins anew."""
+    def flows(
+        self, acked: Mapping[str, int], behind: Mapping[str, float], server: int, now: float, beat: timedelta
+    ) -> dict[str, Flow]:
+        """`acked`: of each lane that has ever acked. One that went back is another generation's, and begins anew.
+        `behind`: how old what it delivers is, in seconds, where that is known."""
         limit = max(LEAST_SECONDS, BEATS * beat.total_seconds())
         for sink, level in acked.items():
             if sink not in self._moved or self._moved[sink][0] != level:
                 self._moved[sink] = level, now
         return {
-            sink: Flow(max(0.0, now - self._moved[sink][1]) if server > level else 0.0, limit_seconds=limit)
+            sink: Flow(max(0.0, now - self._moved[sink][1]) if server > level else 0.0, behind.get(sink, 0.0), limit)
             for sink, level in acked.items()
         }

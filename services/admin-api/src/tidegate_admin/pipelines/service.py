@@ -4,7 +4,7 @@ Invariant: nothing is made up. What was not seen is none; what is caught up is 0
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidegate.config.pipeline import PipelineConfig
@@ -117,10 +117,9 @@ def _flows(
         return {}
     told = seen.slot.current_lsn if isinstance(seen.slot, SlotView) else 0
     acked = {lane.sink: lane.ack.safe_lsn for lane in lanes if lane.ack is not None}
-    beat = config.source.heartbeat.interval
-    flows = levels.passages.flows(acked, max(server_lsn, told or 0), seen.time / 1e6, beat)
     behind = {lane.sink: lane.lag.seconds for lane in lanes if lane.lag is not None}
-    return {sink: replace(flow, behind_seconds=behind.get(sink, 0.0)) for sink, flow in flows.items()}
+    beat = config.source.heartbeat.interval
+    return levels.passages.flows(acked, behind, max(server_lsn, told or 0), seen.time / 1e6, beat)
 
 
 def forecast_seconds(view: PipelineView) -> float | None:
@@ -131,13 +130,12 @@ def forecast_seconds(view: PipelineView) -> float | None:
 
 def _lane_view(sink: SinkConfig, statuses: Statuses, time: int, levels: Levels) -> LaneView:
     lane, ack, reader = statuses.lanes.get(sink.name), statuses.acks.get(sink.name), statuses.reader
-    view = LaneView(sink.name, sink.type, sink.required, _state(lane, time), lane, ack)
-    if reader is None or ack is None:
-        return view
-    newest_commit = (time - lane.last_commit_time) / 1e6 if lane and lane.last_commit_time else None
-    behind = lag(reader.produced_lsn, ack.safe_lsn, levels.produced, time / 1e6, newest_commit)
-    frames = max(0, reader.raw_offset - ack.offset) if behind is not IDLE else 0
-    return LaneView(sink.name, sink.type, sink.required, view.state, lane, ack, behind, frames)
+    behind, frames = None, None
+    if reader is not None and ack is not None:
+        newest_commit = (time - lane.last_commit_time) / 1e6 if lane and lane.last_commit_time else None
+        behind = lag(reader.produced_lsn, ack.safe_lsn, levels.produced, time / 1e6, newest_commit)
+        frames = max(0, reader.raw_offset - ack.offset) if behind is not IDLE else 0
+    return LaneView(sink.name, sink.type, sink.required, _state(lane, time), lane, ack, behind, frames)
 
 
 def _state(status: ReaderStatus | LaneStatus | None, now: int) -> Shown:

@@ -1,4 +1,4 @@
-"""Looks at every pipeline once a second and keeps the last picture, so that an answer costs no question to anybody.
+"""Looks at every pipeline once a second, or two, and keeps what it saw, so that an answer costs no question to anybody.
 
 Invariant: the load on Redis and PostgreSQL is one look a second and pipeline, however many clients ask; a part that
 does not answer delays its own pipeline only, and its absence is part of the picture.
@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import TransientError
@@ -16,6 +15,7 @@ from tidegate.observability import logs
 from tidegate.observability.health import Component, Health
 from tidegate_admin.health.service import component_names, tell
 from tidegate_admin.pipelines.observation import Observation, Statuses, StatusReader, Unavailable
+from tidegate_admin.pipelines.pictures import FOLLOWED_SECONDS, Pictures, Rendering
 from tidegate_admin.pipelines.raw_topic import RawTopicWatch
 from tidegate_admin.pipelines.schemas import PipelineModel
 from tidegate_admin.pipelines.service import Levels, PipelineView, pipeline_view
@@ -23,8 +23,8 @@ from tidegate_admin.slots.service import SlotReader, SlotView
 
 LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 3.0
-FOLLOWED_SECONDS = 10.0
-"""The page asks every second; scripts and dashboards less often."""
+UNASKED = 2
+"""So many times slower is a pipeline looked at that nobody asks for: probes and dashboards do as well with that."""
 
 
 class Observer:
@@ -59,15 +59,6 @@ class Observer:
             return Unavailable(error.code, error.message)
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A look as the API tells it."""
-
-    view: PipelineView
-    model: PipelineModel
-    json: str
-
-
 class Watch:
     """`running` keeps looking; everybody else reads `views`."""
 
@@ -75,8 +66,9 @@ class Watch:
         self._observers = {config.pipeline: Observer(config) for config in pipelines}
         self._every_seconds = every_seconds
         self._views: dict[str, PipelineView] = {}
-        self._pictures: dict[str, Picture] = {}
         self._asked: dict[str, float] = {}
+        self._parts = {name: _parts_of(observer.config) for name, observer in self._observers.items()}
+        self._pictures = Pictures(lambda view: PipelineModel.of(view, self.components(view.name)))
         self.looked = asyncio.Event()
         """Set once every pipeline has been looked at."""
         self.health = Health(name for observer in self._observers.values() for name in component_names(observer.config))
@@ -91,17 +83,18 @@ class Watch:
 
     def components(self, name: str) -> dict[str, Component]:
         """Of one pipeline, without its name before them."""
-        prefix = f"{name}/"
-        return {
-            full.removeprefix(prefix): component
-            for full, component in self.health.components.items()
-            if full.startswith(prefix)
-        }
+        known = self.health.components
+        return {part: known[full] for full, part in self._parts[name].items()}
 
-    def picture(self, name: str) -> Picture | None:
-        """Of the last look, if there was one; made once, however many ask."""
+    def asked(self, name: str) -> PipelineView | None:
+        """The last look, if there was one, for somebody who wants to know."""
         self._asked[name] = time.monotonic()
-        return self._made(name)
+        return self._views.get(name)
+
+    def picture(self, name: str, rendering: Rendering) -> str | None:
+        """Of the last look, if there was one."""
+        view = self.asked(name)
+        return None if view is None else self._pictures.text(view, rendering)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -127,13 +120,6 @@ class Watch:
             for observer in self._observers.values():
                 await observer.close()
 
-    def _made(self, name: str) -> Picture | None:
-        view, known = self._views.get(name), self._pictures.get(name)
-        if view is not None and (known is None or known.view is not view):
-            model = PipelineModel.of(view, self.components(name))
-            self._pictures[name] = Picture(view, model, model.model_dump_json())
-        return self._pictures.get(name)
-
     async def _keep_looking(self, name: str, observer: Observer, phase: float) -> None:
         """After the first look each in its own part of the second: all at once would keep those waiting who ask."""
         log = logs.get(f"watch.{name}")
@@ -143,9 +129,17 @@ class Watch:
             for component, before, after in tell(self.health, view.name, view.conditions):
                 log.info("component_changed", part=component, before=before, after=after)
             self._views[name] = view
-            if time.monotonic() - self._asked.get(name, float("-inf")) < FOLLOWED_SECONDS:
-                self._made(name)  # Each after its own look: who asks for all would else wait for all to be made.
+            self._pictures.renew(view)
             if len(self._views) == len(self._observers):
                 self.looked.set()
-            await asyncio.sleep(max(0.0, self._every_seconds * (1 + phase) - (time.monotonic() - begun)))
+            await asyncio.sleep(max(0.0, self._pace(name) * (1 + phase) - (time.monotonic() - begun)))
             phase = 0.0
+
+    def _pace(self, name: str) -> float:
+        is_asked = time.monotonic() - self._asked.get(name, float("-inf")) < FOLLOWED_SECONDS
+        return self._every_seconds * (1 if is_asked else UNASKED)
+
+
+def _parts_of(config: PipelineConfig) -> dict[str, str]:
+    """By the name that it has among all pipelines' parts."""
+    return {full: full.removeprefix(f"{config.pipeline}/") for full in component_names(config)}

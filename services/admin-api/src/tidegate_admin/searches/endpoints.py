@@ -128,7 +128,7 @@ def _model(deps: Deps, name: str, job: Job) -> SearchModel:
 
 
 def _match(deps: Deps, name: str, match: dict[str, object]) -> MatchModel:
-    view = deps.watch.views.get(name)
+    view = deps.watch.asked(name)
     if view is None:
         return MatchModel.model_validate(match | {"stage": Stage.UNKNOWN})
     target = Target(parse_lsn(str(match["commit_lsn"])), is_commit=True)

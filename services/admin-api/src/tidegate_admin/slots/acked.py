@@ -11,7 +11,7 @@ from tidegate_admin.pipelines.service import PipelineView
 
 
 def lowest_acked(views: Mapping[str, PipelineView], pipelines: Iterable[PipelineConfig], slot: str) -> Lsn | None:
-    """`pipelines`: those of the slot's database. The look is a second old: acks only grow."""
+    """`pipelines`: those of the slot's database. The look is seconds old: acks only grow."""
     found = [_acked(views.get(each.pipeline)) for each in pipelines if each.source.slot.name == slot]
     known = [each for each in found if each is not None]
     return min(known) if known and len(known) == len(found) else None

@@ -11,12 +11,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from tidegate_admin.dead_letters.entries import NEWEST, Filter
 from tidegate_admin.deps import Given, Of
-from tidegate_admin.pipelines.endpoints import pipelines
+from tidegate_admin.pipelines.endpoints import pictures
 from tidegate_admin.security.scopes import Scope, needs
 from tidegate_admin.snapshots import service
 from tidegate_admin.ui.panels import letters_list
 from tidegate_admin.ui.reference import render_reference
-from tidegate_admin.ui.render import render_live, render_page, render_pipelines
+from tidegate_admin.ui.render import draw_pipeline, render_live, render_page, render_pipelines
 from tidegate_admin.ui.snapshots import snapshots_list
 
 router = APIRouter(include_in_schema=False)
@@ -32,13 +32,14 @@ _GROUPS = 8
 @router.get("/ui")
 @needs(Scope.READ)
 async def page(deps: Given) -> HTMLResponse:
-    return HTMLResponse(render_page("Tidegate", render_pipelines(pipelines(deps), deps.watch.names), is_live=True))
+    drawn = await pictures(deps, deps.watch.names, draw_pipeline)
+    return HTMLResponse(render_page("Tidegate", render_pipelines(drawn, deps.watch.names), is_live=True))
 
 
 @router.get("/ui/live")
 @needs(Scope.READ)
 async def live(deps: Given) -> HTMLResponse:
-    return HTMLResponse(render_live(pipelines(deps), deps.watch.names))
+    return HTMLResponse(render_live(await pictures(deps, deps.watch.names, draw_pipeline), deps.watch.names))
 
 
 @router.get("/ui/pipelines/{name}/dead-letters")

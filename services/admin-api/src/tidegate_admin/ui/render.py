@@ -3,7 +3,7 @@
 Invariant: every value passes `escape`; a state is told by a word and a shape, never by colour alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from tidegate.observability.health import State
@@ -54,27 +54,27 @@ def render_page(title: str, body: str, *, is_live: bool = False) -> str:
     return _PAGE.format(title=escape(title), body=body, script=_SCRIPT if is_live else "")
 
 
-def render_pipelines(pipelines: Sequence[PipelineModel], names: Sequence[str]) -> str:
+def render_pipelines(drawn: Mapping[str, str], names: Sequence[str]) -> str:
     """Each pipeline's changing part, which the script renews, and below it what the script fills."""
-    seen = {pipeline.name: pipeline for pipeline in pipelines}
     return "".join(
-        f'<article class="pipeline">{_live(name, seen.get(name))}'
+        f'<article class="pipeline">{drawn.get(name) or _unseen(name)}'
         f'<div class="panels">{fixed_panels(name)}</div></article>'
         for name in names
     )
 
 
-def render_live(pipelines: Sequence[PipelineModel], names: Sequence[str]) -> str:
-    seen = {pipeline.name: pipeline for pipeline in pipelines}
-    return "".join(_live(name, seen.get(name)) for name in names)
+def render_live(drawn: Mapping[str, str], names: Sequence[str]) -> str:
+    return "".join(drawn.get(name) or _unseen(name) for name in names)
 
 
-def _live(name: str, pipeline: PipelineModel | None) -> str:
+def _unseen(name: str) -> str:
     shown = escape(name)
-    if pipeline is None:
-        return (
-            f'<div data-live="{shown}"><section class="card"><h1>{shown}</h1><p>Not looked at yet.</p></section></div>'
-        )
+    return f'<div data-live="{shown}"><section class="card"><h1>{shown}</h1><p>Not looked at yet.</p></section></div>'
+
+
+def draw_pipeline(pipeline: PipelineModel) -> str:
+    """What changes with each look."""
+    shown = escape(pipeline.name)
     return f"""<div data-live="{shown}"><section class="card {pipeline.state}" aria-labelledby="p-{shown}">
 <div class="title"><h1 id="p-{shown}">{shown}</h1>{_pill(pipeline.state)}
 <p class="quiet">database {escape(pipeline.database)} · {escape(pipeline.raw_topic)} · epoch {pipeline.epoch or "–"}</p>
