@@ -143,12 +143,10 @@ def test_a_control_value_with_a_wrong_member_is_refused(member: str, value: obje
 
 
 @given(values.ACK, st.data())
-def test_one_changed_byte_is_never_another_ack(ack: Ack, data: st.DataObject) -> None:
+def test_one_changed_byte_breaks_an_ack(ack: Ack, data: st.DataObject) -> None:
     """Also where the seal is held against the bytes as they came, without writing the value again."""
     written = ack.encode()
     at = data.draw(st.integers(0, len(written) - 1))
     changed = written[:at] + bytes((written[at] ^ data.draw(st.integers(1, 255)),)) + written[at + 1 :]
-    try:
-        assert decode_ack(changed, sink=ack.sink, generation=ack.generation) == ack
-    except DecodeError:
-        pass
+    with pytest.raises(DecodeError):
+        decode_ack(changed, sink=ack.sink, generation=ack.generation)
