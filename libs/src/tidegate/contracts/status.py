@@ -50,14 +50,9 @@ class _Status:
         try:
             document = load(value, limit=SHORT_BYTES)
             failure = document["failure"]
-            return build(
-                cls,
-                document
-                | {
-                    "state": State(str(document["state"])),
-                    "failure": None if failure is None else build(Failure, failure),
-                },
-            )
+            document["state"] = State(str(document["state"]))
+            document["failure"] = None if failure is None else build(Failure, failure)
+            return build(cls, document)
         except (ValueError, KeyError):
             raise DecodeError(f"this is not a {cls.__name__}", code="STATUS_MALFORMED") from None
 

@@ -1,7 +1,7 @@
-"""Looks at every pipeline once a second, or two, and keeps what it saw, so that an answer costs no question to anybody.
+"""Looks at every pipeline every second or third and keeps what it saw, so that an answer costs no question to anybody.
 
-Invariant: the load on Redis and PostgreSQL is one look a second and pipeline, however many clients ask; a part that
-does not answer delays its own pipeline only, and its absence is part of the picture.
+Invariant: the load on Redis and PostgreSQL is at most a look a second and pipeline, however many clients ask; a part
+that does not answer delays its own pipeline only, and its absence is part of the picture.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tidegate_admin.slots.service import SlotReader, SlotView
 
 LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 3.0
-UNASKED = 2
+UNASKED = 3
 """So many times slower is a pipeline looked at that nobody asks for: probes and dashboards do as well with that."""
 
 
