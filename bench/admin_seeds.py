@@ -100,13 +100,16 @@ def playing(redis_url: str, log: RawLog) -> Iterator[None]:
 
 
 def _play(redis_url: str, ended: Event, what: tuple[str, int, int]) -> None:
-    """Every second a heartbeat has come through: else the lanes would be called down after half a minute."""
+    """Every second a heartbeat has come through: else the lanes would be called down after half a minute.
+
+    Each pipeline says so in its own part of the second, as processes of their own do."""
     generation, lsn, offset = what
+    turns = 0
     with redis.Redis.from_url(redis_url) as client:
-        while not ended.wait(1.0):
-            lsn += HEARTBEAT_BYTES
-            for number in range(PIPELINES):
-                _say(client, f"bench{number:02}", generation, lsn, offset)
+        while not ended.wait(1.0 / PIPELINES):
+            beats, number = divmod(turns, PIPELINES)
+            _say(client, f"bench{number:02}", generation, lsn + HEARTBEAT_BYTES * (beats + 1), offset)
+            turns += 1
 
 
 def _say(client: redis.Redis, pipeline: str, generation: str, lsn: int, offset: int) -> None:
