@@ -78,6 +78,11 @@ def test_an_outcome_that_is_not_what_a_writer_was_told(invariant: str, entry: En
     assert [violation.invariant for violation in _outcomes([entry], EVENTS, NONE)] == [invariant]
 
 
+def test_an_xid_that_a_crash_has_set_free_is_another_transactions() -> None:
+    lost = [Entry(0, 7, ["x"], [], Outcome.FAIL), Entry(1, 7, ["y"], [], Outcome.INFO)]
+    assert list(_outcomes([*lost, Entry(2, 7, ["a", "b"], [], Outcome.OK)], EVENTS, NONE)) == []
+
+
 def sample(time: float, confirmed: int, end: int) -> Sample:
     return Sample(time, "server", confirmed, 0, {}, {("t", 0): end})
 
