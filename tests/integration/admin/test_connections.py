@@ -44,6 +44,23 @@ def test_those_who_never_finish_their_request_keep_nobody_out(place: AdminPlace)
     assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.parametrize("line", ["X-More: " + "x" * 1000, "Range: bytes=" + ",".join(f"{n}-" for n in range(200))])
+def test_a_head_without_end_is_refused_while_it_comes(place: AdminPlace, client, line: str) -> None:
+    """Ten thousand parts of a Range, or headers for ever: it is not kept until it is whole."""
+    piece, sent = (line + "\r\n").encode() * 20, 0
+    with connected(place) as connection:
+        connection.sendall(b"GET /api/v1/pipelines HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        try:
+            while sent < 2**24 and not _is_ended(connection, is_answer_the_end=True):
+                connection.setblocking(True)
+                connection.sendall(piece)
+                sent += len(piece)
+        except OSError:
+            pass
+    assert sent < 2**24, "nobody said to stop"
+    assert client.get("/healthz").status_code == 200
+
+
 def test_a_body_without_end_is_refused_while_it_comes(place: AdminPlace, client) -> None:
     kind = "Content-Type: application/json"
     line = f"POST {place.base}/configuration/validate HTTP/1.1"

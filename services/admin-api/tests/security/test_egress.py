@@ -12,7 +12,7 @@ REFUSED = [
     "http://[::]/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:169.254.169.254]/",
     "http://[64:ff9b::7f00:1]/", "http://[2002:7f00:1::]/", "http://169.254.169.254/latest/meta-data",
     "http://[fd00::1]/", "http://[fe80::1%25eth0]/", "http://10.0.0.1/", "http://0.0.0.0/", "http://224.0.0.1/",
-    "http://metadata.google.internal/", "http://localhost/", "http://LOCALHOST./",
+    "http://metadata.google.internal/", "http://localhost/", "http://LOCALHOST./", "http://127.0.0.1.nip.io/",
     "http://good.example@127.0.0.1/", "http://user:password@8.8.8.8/", "http://8.8.8.8#@evil/", "http://8.8.8.8\\@evil/",
     "unix:/var/run/docker.sock", "file:///etc/passwd", "gopher://8.8.8.8/", "ftp://8.8.8.8/", "//8.8.8.8/", "8.8.8.8",
     "http://8.8.8.8:22/", "http://8.8.8.8:6379/", "http://8.8.8.8:5432/", "http://8.8.8.8:0/", "http://8.8.8.8:99999/",

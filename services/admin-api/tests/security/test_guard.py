@@ -149,6 +149,16 @@ def test_a_page_of_another_origin_is_refused_whatever_it_brings(api: Api, given,
     assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_no_browser_is_told_that_it_may_ask_across_origins(api: Api, origin: str, method: str) -> None:
+    """The question before the request brings no token, and gets no permission."""
+    headers = {"Origin": origin, "Access-Control-Request-Method": method, "Host": "127.0.0.1"}
+    answer = api.request("OPTIONS", "/api/v1/pipelines/shop/slots", headers)
+    assert answer.status_code in (401, 403, 405)
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
 @pytest.mark.parametrize(
     ("host", "status"), [("evil.example", 421), ("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:8080", 200)]
 )
