@@ -7,8 +7,8 @@ question begins where that says, and in most logs needs no second look.
 
 Invariant: the answer is looked at, never assumed. A re-fed stretch or a late frame of an older epoch may bend the
 order, and a topic may be another one than was remembered; then the frame that is found is still one that has what was
-asked for, or none is named. A transaction is looked
-for in `MOST_FRAMES` and `SECONDS` at most; each read is a question of its own to the topic: others come between.
+asked for, or none is named. A transaction is looked for in `MOST_FRAMES` and `SECONDS` at most; each read is a question
+of its own to the topic: others come between.
 """
 
 import asyncio
