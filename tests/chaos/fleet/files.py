@@ -17,7 +17,7 @@ from kit.wait import wait
 
 from tidegate.lsn import parse_lsn
 
-_DISK_BYTES = 64 * 2**20
+_DISK_BYTES = 256 * 2**20
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _Place = tuple[int, int]
 
