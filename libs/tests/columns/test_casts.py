@@ -108,6 +108,22 @@ def test_nothing_at_all() -> None:
         assert len(cast_text(pa.array([], pa.large_binary()), cast).values) == 0
 
 
+@pytest.mark.parametrize("cast", CASTS, ids=lambda cast: f"{cast.type}".replace(" ", ""))
+def test_a_part_of_a_column_is_cast_as_it_is_alone(cast: Cast) -> None:
+    """Its bits do not begin with a byte, and its texts not with the data."""
+    column = pa.array([None, *TEXTS, *OWN, None, None], pa.large_binary())
+
+    for start, length in ((1, 20), (3, 70), (9, 1), (len(column) - 2, 2)):
+        part = column.slice(start, length)
+        found, alone = cast_text(part, cast), cast_text(pa.array(part.to_pylist(), pa.large_binary()), cast)
+        found.values.validate(full=True)
+        # NaN is not equal to itself, and years beyond 9999 have no form in Python.
+        assert found.values.equals(alone.values) or repr(found.values.to_pylist()) == repr(alone.values.to_pylist())
+        assert (found.beyond is None) == (alone.beyond is None)
+        if found.beyond is not None:
+            assert found.beyond.tolist() == alone.beyond.tolist()
+
+
 shapes = st.text(alphabet='{}[](),;:"\\=<>-+. 0123456789eNULaninfityBCymodsrxtf', max_size=40).map(str.encode)
 any_text = st.sampled_from(TEXTS + OWN) | shapes | st.binary(max_size=30)
 

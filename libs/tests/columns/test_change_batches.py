@@ -1,5 +1,6 @@
 """Frames to columns of text: every value as it was sent, NULL, or not sent; positions and ids beside them."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from kit.made_frames import SYSTEM_ID, frame_of, frames
 
-from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.batches import ChangeBatch, FrameDecoder
 from tidegate.columns.envelopes import EventSource
-from tidegate.contracts.frame import Frame, SchemaRole, body_messages
+from tidegate.contracts.frame import BODY_ENTRY, Frame, SchemaRole, body_messages
 from tidegate.errors import DecodeError
 from tidegate.events import event_id
 from tidegate.lsn import Lsn
@@ -25,6 +26,7 @@ from tidegate.pgoutput.messages import (
     Insert,
     LogicalMessage,
     OldKind,
+    Origin,
     Relation,
     ReplicaIdentity,
     Row,
@@ -138,6 +140,59 @@ def test_a_value_of_binary_form_refuses_its_row_alone() -> None:
 
     assert batch.rows.column("new.id").to_pylist() == [b"2"]
     assert [(each.error.code, each.ordinal) for each in batch.rejected] == [("VALUE_BINARY", 0)]
+
+
+def test_what_is_refused_between_rows_changes_the_order_of_neither() -> None:
+    relation = Relation(5, "public", "t", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1),))
+    values = [Binary(b"0"), Binary(b"1"), b"2", Binary(b"3"), b"4", b"5", Binary(b"6"), b"7"]
+    frame = frame_of([relation], [Begin(Lsn(9), 5, 7), *(Insert(5, (value,)) for value in values)])
+
+    (batch,) = DECODER.decode(frame)
+
+    assert batch.rows.column("new.id").to_pylist() == [b"2", b"4", b"5", b"7"]
+    assert [each.ordinal for each in batch.rejected] == [0, 1, 3, 6]
+    assert [batch.refused(row, batch.rejected[0].error).ordinal for row in range(4)] == [2, 4, 5, 7]
+
+
+def test_a_batch_that_is_kept_stays_as_it_is_while_the_decoder_goes_on() -> None:
+    columns = (Column(1, "id", 23, -1), Column(0, "note", 25, -1))
+    relation = Relation(5, "public", "t", ReplicaIdentity.DEFAULT, columns)
+
+    def batch_of(count: int, value: bytes) -> ChangeBatch:
+        rows = [Update(5, None, None, (value, UNCHANGED)) for _ in range(count)]
+        (batch,) = DECODER.decode(frame_of([relation], [Begin(Lsn(9), 5, 7), *rows]))
+        return batch
+
+    kept = batch_of(70, b"1")
+    rows, unsent = kept.rows.to_pylist(), {at: mask.to_pylist() for at, mask in kept.unsent.items()}
+    for count in (1, 70, 71):
+        assert len(batch_of(count, b"22").rows) == count
+
+    assert kept.rows.to_pylist() == rows
+    assert {at: mask.to_pylist() for at, mask in kept.unsent.items()} == unsent
+    assert list(unsent.values()) == [[True] * 70]
+
+
+@pytest.mark.parametrize("said", [0, 3, 2**32 - 1])
+def test_a_frame_may_hold_more_than_its_header_says(said: int) -> None:
+    """What its header counts is where memory begins, not a promise."""
+    relation = Relation(5, "public", "t", ReplicaIdentity.DEFAULT, (Column(1, "id", 23, -1),))
+    origins = [Origin(Lsn(1), "somewhere")] * 40
+    rows = [Insert(5, (b"%d" % at,)) for at in range(30)]
+    frame = frame_of([relation], [Begin(Lsn(9), 5, 7), *origins, *rows, *origins, *rows])
+    frame = replace(frame, header=replace(frame.header, messages=said, changes=said))
+
+    (batch,) = DECODER.decode(frame)
+
+    assert batch.rows.column("new.id").to_pylist() == [b"%d" % at for at in range(30)] * 2
+    # Of two that are malformed, the first is named, although it is of a kind that the reference judges.
+    damaged = b"O\0\0", b"I\0\0"
+    broken = replace(frame, body=frame.body + b"".join(BODY_ENTRY.pack(len(raw), 0) + raw for raw in damaged))
+    with pytest.raises(DecodeError) as named:
+        DECODER.decode(broken)
+    with pytest.raises(DecodeError) as first:
+        decode_message(damaged[0])
+    assert str(named.value) == str(first.value)
 
 
 def test_a_frame_that_describes_nothing_has_no_rows() -> None:

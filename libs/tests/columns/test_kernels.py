@@ -24,7 +24,6 @@ from tidegate.columns import (
     gather,
     kernels,
     key_sets,
-    record_batches,
     warm,
 )
 from tidegate.columns.batches import FrameDecoder
@@ -56,9 +55,7 @@ KERNELS: list[Any] = [
     kernels.scan,
     kernels.arrange,
     events.encode,
-    gather.measure,
-    gather.fill,
-    record_batches.lay_out,
+    gather.gather,
     cast_kernels.cast_columns,
     cast_arrays.split_arrays,
     cast_hstore.split_hstore,

@@ -8,12 +8,29 @@ from enum import IntEnum
 
 import numpy as np
 
-from tidegate.columns import record_batches
 from tidegate.columns.cast_numbers import put_decimal_number, put_float, put_integer
 from tidegate.columns.cast_times import put_date, put_instant, put_interval, put_time_of_day
 from tidegate.columns.compiled import inlined, kernel, unsigned
 from tidegate.columns.memory import address, byte, copy, field, put, row_of, set_field, word
-from tidegate.columns.record_batches import clear, note_nulls, put_bit
+from tidegate.columns.record_batches import (
+    ABSENT,
+    COLUMNS,
+    DATA,
+    DATA_BYTES,
+    LARGE,
+    OFFSETS,
+    PLACE_FIELDS,
+    ROWS,
+    VALID,
+    data_of,
+    lay_out,
+    marks_of,
+    note_nulls,
+    place_of,
+    put_bit,
+    read_place,
+    width_of,
+)
 from tidegate.columns.text import is_utf8
 
 
@@ -52,78 +69,75 @@ _HEX = np.full(256, _NO_DIGIT, np.uint8)
 _HEX[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 _HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 _HIGHS = unsigned(0x8080808080808080)
-_LARGE = record_batches.LARGE
 
 
 @kernel
 def cast_columns(
-    base: int,
+    text: np.ndarray, text_form: np.ndarray, start: int, casts: np.ndarray, form: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """`text`: a message of columns of text, from row `start` on. Returns one of the layout `form`, where what is
+    beyond its type has a mark, and how many marks it has."""
+    source, source_form, layout = address(text), address(text_form), address(form)
+    rows, columns = field(source, field(source_form, ROWS)), field(layout, COLUMNS)
+    sources, places = np.empty((columns, PLACE_FIELDS), np.int64), np.empty((columns, PLACE_FIELDS), np.int64)
+    for column in range(columns):
+        if casts[column, CELL] != _COPY:
+            read_place(source_form, source, column, place_of(address(sources), column))
+            places[column, DATA_BYTES] = sources[column, DATA_BYTES]
+    message = lay_out(layout, rows, places)
+    return message, _cast_all(source, source_form, start, rows, casts, layout, sources, places, message)
+
+
+@inlined
+def _cast_all(
+    source: int,
+    source_form: int,
     start: int,
     rows: int,
-    sources: np.ndarray,
     casts: np.ndarray,
-    widths: np.ndarray,
-    numbers: np.ndarray,
+    layout: int,
+    sources: np.ndarray,
     places: np.ndarray,
     message: np.ndarray,
-    beyond: np.ndarray,
 ) -> int:
-    """`sources`: places as of a message at `base`; from row `start` on. How many bits of `beyond` it has set."""
-    target = address(message)
-    clear(target, places, widths, rows)
-    all_out = 0
-    for column in range(len(widths)):
-        to = row_of(address(places), column, record_batches.PLACE_FIELDS)
-        source = row_of(address(sources), column, record_batches.PLACE_FIELDS)
+    marks = 0
+    for column in range(len(casts)):
+        to, from_ = place_of(address(places), column), place_of(address(sources), column)
         cast = row_of(address(casts), column, CAST_FIELDS)
+        width = width_of(layout, column)
         if field(cast, CELL) == _COPY:
-            length = (rows * widths[column] + 7) // 8
-            copy(target + field(to, record_batches.DATA), base + field(source, record_batches.DATA), length)
+            copy(field(to, DATA), data_of(source_form, source, column), field(to, DATA_BYTES))
             continue
-        if _is_absent(source):
-            _put_nothing(target, to, widths[column], rows)
-            note_nulls(target, numbers, widths, column, rows, rows)
-            continue
-        out = row_of(address(beyond), column, 0) + column * beyond.shape[1]
-        nulls, out_of = _cast_column(base, start, rows, source, cast, widths[column], target, to, out)
-        note_nulls(target, numbers, widths, column, nulls, rows)
-        all_out += out_of
-    return all_out
+        beyond, nulls = 0, rows
+        if field(from_, DATA_BYTES) == ABSENT:
+            _zero_cells(to, width)
+        else:
+            marked = marks_of(layout, message, rows, column)
+            nulls, beyond = _cast_column(from_, start, rows, cast, width, to, marked)
+        note_nulls(layout, address(message), column, nulls, rows)
+        marks += beyond
+    return marks
 
 
 @inlined
-def _is_absent(source: int) -> bool:
-    return field(source, record_batches.VALID) == field(source, record_batches.OFFSETS)
-
-
-@inlined
-def _put_nothing(target: int, to: int, width: int, rows: int) -> None:
-    if width == _LARGE and not _is_absent(to):
-        for row in range(rows):
-            set_field(target + field(to, record_batches.OFFSETS), row + 1, 0)
+def _zero_cells(to: int, width: int) -> None:
     if width > 1:
-        for at in range(rows * width // 8):
-            put(target + field(to, record_batches.DATA) + at, 0)
+        for at in range(field(to, DATA_BYTES)):
+            put(field(to, DATA) + at, 0)
 
 
 @inlined
-def _cast_column(
-    base: int, start: int, rows: int, source: int, cast: int, width: int, target: int, to: int, beyond: int
-) -> tuple[int, int]:
+def _cast_column(source: int, start: int, rows: int, cast: int, width: int, to: int, beyond: int) -> tuple[int, int]:
     """How many are null, and how many of these are beyond."""
-    valid = field(source, record_batches.VALID)
-    offsets, data = base + field(source, record_batches.OFFSETS), base + field(source, record_batches.DATA)
-    out_valid, out_offsets = target + field(to, record_batches.VALID), target + field(to, record_batches.OFFSETS)
-    out_data = target + field(to, record_batches.DATA)
+    valid, offsets, data = field(source, VALID), field(source, OFFSETS), field(source, DATA)
+    out_valid, out_offsets, out_data = field(to, VALID), field(to, OFFSETS), field(to, DATA)
     cell, size = field(cast, CELL), width // 8
-    is_large = width == _LARGE
+    is_large = width == LARGE
     trusted = cell == _BYTES or (cell == _TEXT and _is_ascii(offsets, data, start, rows))
     nulls = out = at = 0
     for row in range(rows):
         taken = 0
-        is_valid = (
-            valid == record_batches.ABSENT or byte(base + valid + ((start + row) >> 3)) >> ((start + row) & 7) & 1
-        )
+        is_valid = valid == 0 or byte(valid + ((start + row) >> 3)) >> ((start + row) & 7) & 1
         if is_valid:
             begin, end = data + field(offsets, start + row), data + field(offsets, start + row + 1)
             if is_large:

@@ -16,10 +16,14 @@ import pyarrow.compute as pc
 from tidegate.columns.cast_arrays import MOST_DIMENSIONS, REFUSED, TAKEN, Style, split_arrays
 from tidegate.columns.cast_hstore import split_hstore
 from tidegate.columns.cast_kernels import Cell, cast_columns
-from tidegate.columns.casts import TEXT, Cast, Nest, exact_float
-from tidegate.columns.record_batches import ABSENT, DATA, VALID, BatchLayout
+from tidegate.columns.casts import TEXT, Cast, Nest, settle_floats
+from tidegate.columns.memory import address_of
+from tidegate.columns.record_batches import LARGE, BatchLayout
 
 _BYTES: Final = pa.large_binary()
+# One column of text as `record_batches` tells kernels of it; the message is `_as_message`'s and has no head.
+_TEXT_TABLE: Final = np.array([[LARGE, 0, 2]], np.int64)
+_TEXT_FORM: Final = np.array([1, address_of(_TEXT_TABLE), 0, 0, 0, 0], np.int64)
 _Children: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -43,39 +47,24 @@ def _flat_layout(type_: pa.DataType) -> BatchLayout:
 
 
 def _flat(text: pa.Array, cast: Cast) -> Typed:
-    layout, rows = _flat_layout(cast.type), len(text)
-    start, _, valid, offsets, data = _source(text)
-    sources = np.array([[valid or ABSENT, offsets, data, 0]], np.int64)
-    message, places = layout.empty(rows, np.array([_bytes(text)], np.int64))
-    bits = np.zeros((1, (rows + 7) // 8), np.uint8)
-    plan = layout.widths, layout.numbers, places
-    if cast_columns(0, start, rows, sources, np.array([cast.numbers], np.int64), *plan, message, bits):
-        settle_floats(cast, lambda row: text[row].as_py(), message, places[0], bits[0])
-    beyond = np.unpackbits(bits[0], count=rows, bitorder="little").astype(bool) if bits.any() else None
-    values = layout.read(message).column(0)
-    # The number of nulls in the message is from before floats were settled: Arrow counts again what it is not told.
-    return Typed(pa.Array.from_buffers(cast.type, rows, values.buffers()), beyond)
+    layout = _flat_layout(cast.type)
+    casts = np.array([cast.numbers], np.int64)
+    message, marks = cast_columns(_as_message(text), _TEXT_FORM, text.offset, casts, layout.form)
+    if marks and cast.cell is Cell.FLOAT:
+        settle_floats(cast, lambda row: text[row].as_py(), layout, message, 0)
+    bits = layout.marks(message)[0].view(np.uint8)
+    beyond = np.unpackbits(bits, count=len(text), bitorder="little").astype(bool) if bits.any() else None
+    return Typed(layout.read(message).column(0), beyond)
 
 
-def settle_floats(
-    cast: Cast, text: Callable[[int], bytes], message: np.ndarray, place: np.ndarray, beyond: np.ndarray
-) -> int:
-    """Decides in the slow way what the kernel left open. How many values there are now that were null before."""
-    if cast.cell is not Cell.FLOAT:
-        return 0
-    cells = message.view(np.int8)[place[DATA] :].view(np.uint8)
-    valid = message.view(np.uint8)[place[VALID] :]
-    bits = cast.type.bit_width
-    settled = 0
-    for row in np.flatnonzero(np.unpackbits(beyond, bitorder="little")).tolist():
-        number = exact_float(text(row), bits)
-        if number is not None:
-            size = bits // 8
-            cells[row * size : (row + 1) * size] = np.frombuffer(number.to_bytes(size, "little", signed=True), np.uint8)
-            valid[row >> 3] |= 1 << (row & 7)
-            beyond[row >> 3] &= ~(1 << (row & 7)) & 255
-            settled += 1
-    return settled
+def _as_message(text: pa.Array) -> np.ndarray:
+    """Rows, nulls, and of each buffer its place and length; the places are counted from here, as in any message."""
+    valid, offsets, data = text.buffers()
+    nulls = text.null_count
+    at = valid.address if nulls else 0, offsets.address, data.address if data else 0
+    message = np.array([len(text), nulls, at[0], nulls, at[1], 0, at[2], _bytes(text)], np.int64)
+    message[2::2] -= address_of(message)
+    return message
 
 
 def _source(text: pa.Array) -> tuple[int, int, int, int, int]:

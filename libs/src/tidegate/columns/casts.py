@@ -10,7 +10,7 @@ has no lossless type stays text. Lists, texts and bytes have offsets of 64 bits.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.columns.cast_kernels import Cell
+from tidegate.columns.record_batches import BatchLayout
 from tidegate.pgoutput.messages import Type
 from tidegate.pgoutput.types import array_type, base_oid
 
@@ -200,6 +201,25 @@ def _range(bound: Cast) -> Cast:
     fields = [pa.field("lower", bound.type), pa.field("upper", bound.type)]
     fields += [pa.field(flag, pa.bool_(), nullable=False) for flag in flags]
     return Cast(pa.struct(fields), nest=Nest.RANGE, element=bound)
+
+
+def settle_floats(
+    cast: Cast, text: Callable[[int], bytes], layout: BatchLayout, message: np.ndarray, column: int
+) -> None:
+    """Decides in the slow way what the kernel left open: marked is then what is beyond the type for certain."""
+    octets = message.view(np.uint8)
+    cells, valid = octets[layout.data_at(message, column) :], octets[layout.valid_at(message, column) :]
+    marks = layout.marks(message)[column].view(np.uint8)
+    size = cast.type.bit_width // 8
+    settled = 0
+    for row in np.flatnonzero(np.unpackbits(marks, bitorder="little")).tolist():
+        number = exact_float(text(row), cast.type.bit_width)
+        if number is not None:
+            cells[row * size : (row + 1) * size] = np.frombuffer(number.to_bytes(size, "little", signed=True), np.uint8)
+            valid[row >> 3] |= 1 << (row & 7)
+            marks[row >> 3] &= ~(1 << (row & 7)) & 255
+            settled += 1
+    layout.subtract_nulls(message, column, settled)
 
 
 def exact_float(text: bytes, bits: int) -> int | None:

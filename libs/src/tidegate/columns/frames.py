@@ -3,7 +3,7 @@
 Invariant: a body gives its changes or one DecodeError, the one that the reference gives; nothing partial escapes.
 """
 
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.wire import U32
 from tidegate.position import Position
 
+_SLACK: Final = bytes(SLACK)
+# The members of an enumeration are looked up by a function of Python's.
+_DONE, _NO_ROOM, _ROWS = int(Verdict.DONE), int(Verdict.NO_ROOM), FrameKind.SNAPSHOT
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+
+class Changes(NamedTuple):
     """The wanted changes of a frame: tables as in `layout`, offsets into `body`."""
 
     body: np.ndarray
@@ -39,31 +42,28 @@ def scan_frame(
     frame: Frame, after: Position, section: Section, wanted: np.ndarray, *, messages: bool = False
 ) -> Changes:
     """What lies above `after` and is wanted; `wanted[relation, operation]` is at least 0 for that."""
-    size = len(frame.body)
-    body = np.empty(size + SLACK, np.uint8)
-    body[:size] = np.frombuffer(frame.body, np.uint8)
+    header, size = frame.header, len(frame.body)
+    body = np.frombuffer(frame.body + _SLACK, np.uint8)
     transactions = np.empty((size // layout.SMALLEST_BEGIN + 2, layout.TRANSACTION_FIELDS), np.int64)
-    opened = frame.header.open_transaction
+    opened, ordinal = header.open_transaction, 0
     if opened is not None:
         transactions[0] = opened.xid, _signed(opened.commit_lsn), opened.commit_time
-    ordinal = _signed(opened.next_ordinal) if opened else 0
+        ordinal = _signed(opened.next_ordinal)
     start = int(opened is not None), ordinal, _signed(after.commit_lsn), _signed(after.ordinal), int(messages)
-    seen = np.empty((len(section.ids), 2), np.int64)
-    others = np.empty((size // (layout.ENTRY_HEAD + 1) + 1, 2), np.int64)
-    room = min(frame.header.changes, size // layout.SMALLEST_ROW) + 1
+    room = min(max(header.changes, header.messages), size // layout.SMALLEST_ROW) + 1
     while True:
         rows = np.empty((room, layout.CHANGE_FIELDS), np.int64)
-        seen.fill(layout.NONE)
-        found = scan(body, section.ids, wanted, start, (rows, transactions, others, seen))
+        found = scan(body, section.ids, wanted, section.seen, rows, transactions, start)
         verdict, at, kept, begun, noted, longest = found
-        if verdict != Verdict.NO_ROOM:
+        if verdict != _NO_ROOM:
             break
         room *= 2
-    for message, length in others[:noted].tolist() if noted else ():
-        decode_message(frame.body[message : message + length])
-    if verdict != Verdict.DONE:
+    if noted:
+        for message, length in rows[: -noted - 1 : -1, [layout.MESSAGE, layout.LENGTH]].tolist():
+            decode_message(frame.body[message : message + length])
+    if verdict != _DONE:
         raise _error(frame.body, Verdict(verdict), at)
-    operation = Operation.SNAPSHOT if frame.header.kind is FrameKind.SNAPSHOT else None
+    operation = Operation.SNAPSHOT if header.kind is _ROWS else None
     return Changes(body, section, rows[:kept], transactions[:begun], operation, longest)
 
 

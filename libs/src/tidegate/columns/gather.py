@@ -6,18 +6,34 @@ the order of the relation, first all of the new rows, then all of the old ones i
 
 import numpy as np
 
-from tidegate.columns import layout, record_batches
-from tidegate.columns.compiled import Word, inlined, kernel, unsigned
-from tidegate.columns.identity import ID_PREFIX, put_id_prefix, put_id_rest
+from tidegate.columns import layout
+from tidegate.columns.compiled import inlined, kernel, unsigned
+from tidegate.columns.identity import HASH_WORDS, ID_PREFIX, put_id_prefix, put_id_rest
 from tidegate.columns.layout import Refusal
-from tidegate.columns.memory import address, byte, field, put, put_word, row_of, set_field, word
-from tidegate.columns.record_batches import clear, lay_out, note_nulls, put_bit
+from tidegate.columns.memory import address, byte, field, put, put_i32, put_word, row_of, set_field, word
+from tidegate.columns.record_batches import (
+    ABSENT,
+    COLUMNS,
+    DATA,
+    DATA_BYTES,
+    OFFSETS,
+    PLACE_FIELDS,
+    VALID,
+    lay_out,
+    marks_of,
+    note_nulls,
+    place_of,
+    put_bit,
+)
 from tidegate.columns.tuples import KEY_ONLY, fill_holes, is_key, locate_tuples
 
 _U = unsigned
 _BINARY_VALUE = int(Refusal.BINARY_VALUE)
-_ID_TEXT = 40
-SCRATCH_BYTES = 2 * _ID_TEXT
+
+# What a decoder lends, in words: scratch for a hash, then for the text of an id; the system's identifier.
+_ID_TEXT_WORDS = 10
+SYSTEM_ID = HASH_WORDS + _ID_TEXT_WORDS
+OWN_WORDS = SYSTEM_ID + 1
 
 # In a truncate the field holds its options, which stay below any letter.
 _NO_OLD_ROW = 3
@@ -29,40 +45,49 @@ _LETTERS = np.frombuffer(b"cudt", np.uint8)
 
 
 @kernel
-def measure(
+def gather(
     body: np.ndarray,
     changes: np.ndarray,
     order: np.ndarray,
+    transactions: np.ndarray,
     tables: np.ndarray,
-    refused: np.ndarray,
-    sizes: np.ndarray,
-    widths: np.ndarray,
-    numbers: np.ndarray,
-    words: np.ndarray,
-    places: np.ndarray,
-) -> tuple[int, int, int, int]:
-    """Adds up the bytes of each column in `sizes`, and keeps in `order` only the changes that can be a row; then lays
-    their batch out in `words` and `places` (`record_batches.lay_out`).
+    own: np.ndarray,
+    form: np.ndarray,
+) -> tuple[np.ndarray, int, int, int]:
+    """The changes in `order`, all of one relation, as a message of the layout `form`; a value that was not sent has a
+    mark there. What can't be a row goes to the end of `order`.
 
-    What is below zero in `sizes` afterwards has no value at all: old columns, where no change has an old row. Returns
-    how many are kept, how many were refused, why one stops the stream (0: none does; else it is the last in `refused`),
-    and how many words the message needs.
+    Returns the message, how many rows and how many marks it has, and why a change stops the stream (0: none does):
+    then nothing but its place in `order` is said, in place of the rows.
     """
-    begin, relations = address(body), tables[layout.RELATIONS_AT]
-    columns, values = tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
-    kept = out = 0
+    begin, form_at = address(body), address(form)
+    places = np.empty((field(form_at, COLUMNS), PLACE_FIELDS), np.int64)
+    rows, failure = _measure(begin, changes, order, tables, places)
+    if failure:
+        return np.empty(0, np.int64), rows, 0, failure
+    message = lay_out(form_at, rows, places)
+    _identify(changes, order, rows, transactions, own, address(places))
+    marks = _fill(begin, changes, order, rows, tables, form_at, places, message)
+    return message, rows, marks, 0
+
+
+@inlined
+def _measure(
+    begin: int, changes: np.ndarray, order: np.ndarray, tables: np.ndarray, places: np.ndarray
+) -> tuple[int, int]:
+    """Adds up the bytes of each column in `places`. How many rows there are and 0; or which change fails, and why."""
+    relations, columns, values = tables[layout.RELATIONS_AT], tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
+    width = (len(places) - HEAD_COLUMNS) // 2
+    rows = 0
     has_old = False
-    width = len(sizes) // 2
-    sizes[:] = 0
+    places[:, DATA_BYTES] = 0
     for turn in range(len(order)):
         change = row_of(address(changes), order[turn], layout.CHANGE_FIELDS)
         relation = row_of(relations, field(change, layout.RELATION), layout.RELATION_FIELDS)
         refusal = locate_tuples(begin, change, relation, values)
         if refusal != 0:
-            refused[out] = order[turn]
             if refusal != _BINARY_VALUE:
-                return kept, out, refusal, 0
-            out += 1
+                return turn, refusal
             continue
         fill_holes(change, relation, columns, values)
         has_old |= field(change, layout.OLD_KIND) > _NO_OLD_ROW
@@ -71,39 +96,31 @@ def measure(
                 continue
             for place in range(width):
                 length = _sent_length(side, place, change, relation, columns, values)
-                sizes[side * width + place] += max(length, 0)
-        order[kept] = order[turn]
-        kept += 1
+                column = place_of(address(places), HEAD_COLUMNS + side * width + place)
+                set_field(column, DATA_BYTES, field(column, DATA_BYTES) + max(length, 0))
+        order[rows], order[turn] = order[turn], order[rows]
+        rows += 1
     if not has_old:
-        sizes[width:] = layout.NONE
-    return kept, out, 0, lay_out(widths, sizes, kept, words, numbers, places)
+        places[HEAD_COLUMNS + width :, DATA_BYTES] = ABSENT
+    return rows, 0
 
 
-@kernel
-def fill(
-    body: np.ndarray,
+@inlined
+def _fill(
+    begin: int,
     changes: np.ndarray,
     order: np.ndarray,
-    transactions: np.ndarray,
+    rows: int,
     tables: np.ndarray,
-    system_id: Word,
-    words: np.ndarray,
-    scratch: np.ndarray,
-    widths: np.ndarray,
-    numbers: np.ndarray,
+    form: int,
     places: np.ndarray,
     message: np.ndarray,
-    unsent: np.ndarray,
 ) -> int:
-    """Writes the columns into the message. `unsent` is one bitmap a column, zeros before; how many bits it has now."""
-    _identify(changes, order, transactions, system_id, words, address(scratch), places, address(message))
-    begin, target, relations = address(body), address(message), tables[layout.RELATIONS_AT]
-    columns, values = tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
-    rows = len(order)
-    width = (len(widths) - HEAD_COLUMNS) // 2
-    sides = 1 if places[len(widths) - 1, record_batches.DATA_BYTES] == 0 and _is_absent(places[len(widths) - 1]) else 2
-    clear(target, places, widths, rows)
-    not_sent = 0
+    """How many marks it has set."""
+    relations, columns, values = tables[layout.RELATIONS_AT], tables[layout.COLUMNS_AT], tables[layout.VALUES_AT]
+    width = (len(places) - HEAD_COLUMNS) // 2
+    sides = 1 if width == 0 or places[len(places) - 1, DATA_BYTES] == ABSENT else 2
+    marks = 0
     for row in range(rows):
         change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
         relation = row_of(relations, field(change, layout.RELATION), layout.RELATION_FIELDS)
@@ -112,27 +129,23 @@ def fill(
         for side in range(sides):
             for place in range(width):
                 column = HEAD_COLUMNS + side * width + place
+                to = place_of(address(places), column)
                 length = _sent_length(side, place, change, relation, columns, values)
-                offsets = target + places[column, record_batches.OFFSETS]
+                offsets = field(to, OFFSETS)
                 at = field(offsets, row)
                 set_field(offsets, row + 1, at + max(length, 0))
                 if length >= 0:
                     cell = row_of(values, place, layout.VALUE_FIELDS)
                     value = field(cell, layout.OLD_SIDE * side + layout.VALUE)
-                    _copy(target + places[column, record_batches.DATA] + at, value, length)
-                    put_bit(target + places[column, record_batches.VALID], row)
+                    _copy(field(to, DATA) + at, value, length)
+                    put_bit(field(to, VALID), row)
                 elif length == layout.UNCHANGED:
-                    unsent[side * width + place, row >> 3] |= 1 << (row & 7)
-                    not_sent += 1
+                    put_bit(marks_of(form, message, rows, column), row)
+                    marks += 1
     for column in range(HEAD_COLUMNS, HEAD_COLUMNS + sides * width):
-        nulls = rows - _bits(target + places[column, record_batches.VALID], rows)
-        note_nulls(target, numbers, widths, column, nulls, rows)
-    return not_sent
-
-
-@inlined
-def _is_absent(place: np.ndarray) -> bool:
-    return bool(place[record_batches.VALID] == place[record_batches.OFFSETS])
+        nulls = rows - _bits(field(place_of(address(places), column), VALID), rows)
+        note_nulls(form, address(message), column, nulls, rows)
+    return marks
 
 
 @inlined
@@ -177,43 +190,39 @@ def _sent_length(side: int, place: int, change: int, relation: int, columns: int
 
 @inlined
 def _identify(
-    changes: np.ndarray,
-    order: np.ndarray,
-    transactions: np.ndarray,
-    system_id: Word,
-    words: np.ndarray,
-    text: int,
-    places: np.ndarray,
-    target: int,
+    changes: np.ndarray, order: np.ndarray, rows: int, transactions: np.ndarray, own: np.ndarray, places: int
 ) -> None:
     """What stands before the values: operation, the event's id, positions and times."""
-    at = target + places[_OP, record_batches.DATA]
-    ids = target + places[_ID, record_batches.DATA]
-    lsns, ordinals = target + places[_COMMIT_LSN, record_batches.DATA], target + places[_ORDINAL, record_batches.DATA]
-    own, times = target + places[_LSN, record_batches.DATA], target + places[_COMMIT_TIME, record_batches.DATA]
-    xids, kinds = target + places[_XID, record_batches.DATA], target + places[_OLD_KIND, record_batches.DATA]
+    text = address(own) + 8 * HASH_WORDS
+    at, ids, kinds = _data(places, _OP), _data(places, _ID), _data(places, _OLD_KIND)
+    lsns, ordinals, lsns_own = _data(places, _COMMIT_LSN), _data(places, _ORDINAL), _data(places, _LSN)
+    times, xids = _data(places, _COMMIT_TIME), _data(places, _XID)
     entered, seed = layout.NONE, _U(0)
     lsn = time = xid = 0
-    for row in range(len(order)):
+    for row in range(rows):
         change = row_of(address(changes), order[row], layout.CHANGE_FIELDS)
         if field(change, layout.TRANSACTION) != entered:
             entered = field(change, layout.TRANSACTION)
             transaction = row_of(address(transactions), entered, layout.TRANSACTION_FIELDS)
             lsn, time = field(transaction, layout.COMMIT_LSN), field(transaction, layout.COMMIT_TIME)
             xid = field(transaction, layout.XID)
-            seed = put_id_prefix(text, system_id, lsn, time, xid, words)
+            seed = put_id_prefix(text, own[SYSTEM_ID], lsn, time, xid, own)
         sub = field(change, layout.NEW) if field(change, layout.OPERATION) == layout.TRUNCATE else 0
         put_id_rest(text + ID_PREFIX, seed, _U(field(change, layout.ORDINAL)), sub)
         _put_hex_bytes(ids + 16 * row, text)
         put(at + row, _LETTERS[field(change, layout.OPERATION)])
         set_field(lsns, row, lsn)
         set_field(ordinals, row, field(change, layout.ORDINAL))
-        set_field(own, row, field(change, layout.LSN))
+        set_field(lsns_own, row, field(change, layout.LSN))
         set_field(times, row, time)
-        for part in range(4):
-            put(xids + 4 * row + part, xid >> (8 * part) & 255)
+        put_i32(xids + 4 * row, xid)
         kind = field(change, layout.OLD_KIND)
         put(kinds + row, kind if kind > _NO_OLD_ROW else 0)
+
+
+@inlined
+def _data(places: int, column: int) -> int:
+    return field(place_of(places, column), DATA)
 
 
 @inlined

@@ -12,7 +12,6 @@ so is what is refused and why. A DecodeError leaves nothing behind; a RecordErro
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -142,8 +141,7 @@ class TopicEvents:
         return (rejected(self.changes, row, error) for row in self.places[:, layout.CHANGE].tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedFrame:
+class EncodedFrame(NamedTuple):
     topics: tuple[TopicEvents, ...] = ()
     rejected: tuple[RejectedChange, ...] = ()
     newest_commit_time: int | None = None
@@ -205,8 +203,9 @@ class FrameEncoder:
 
     def _routed(self, changes: Changes) -> tuple[np.ndarray, list[RejectedChange]]:
         plans, topics = self._plans, changes.section.topics
-        order = np.empty(len(changes.rows), np.int64)
-        arrange(changes.rows, topics, np.zeros(len(plans.topics) + 1, np.int64), order)
+        order = np.arange(len(changes.rows))
+        if not changes.section.is_arranged:
+            arrange(changes.rows, topics, np.zeros(len(plans.topics) + 1, np.int64), order)
         if not plans.refusals:
             return order, []
         of_row = topics[changes.rows[:, layout.RELATION], changes.rows[:, layout.OPERATION]]

@@ -16,10 +16,11 @@ verdict names the message that is wrong; what is wrong with it the reference say
 import numpy as np
 
 from tidegate.columns import layout
+from tidegate.columns.change_messages import LOGICAL, TRUNCATE, changes_something, is_change
 from tidegate.columns.compiled import Word, inlined, kernel, signed, unsigned
 from tidegate.columns.layout import Verdict
-from tidegate.columns.memory import address, be_i16, be_i32, be_i64, be_u32, byte
-from tidegate.columns.text import SLACK, is_utf8
+from tidegate.columns.memory import address, be_i32, be_i64, be_u32, byte, field, row_of, set_field
+from tidegate.columns.text import SLACK
 
 _U = unsigned
 _HEAD = layout.ENTRY_HEAD
@@ -27,9 +28,7 @@ _DONE, _MALFORMED, _CUT_SHORT = int(Verdict.DONE), int(Verdict.MALFORMED), int(V
 _NO_TRANSACTION, _UNKNOWN_RELATION = int(Verdict.NO_TRANSACTION), int(Verdict.UNKNOWN_RELATION)
 _NO_ROOM = int(Verdict.NO_ROOM)
 
-_B, _C, _I, _U_TAG, _D, _T, _M = (ord(tag) for tag in "BCIUDTM")
-_NEW, _KEY, _FULL = (ord(tag) for tag in "NKO")
-_NULL, _TEXT, _BINARY, _UNCHANGED = (ord(tag) for tag in "ntbu")
+_B, _C = ord("B"), ord("C")
 _BEGIN_BYTES, _COMMIT_BYTES = 21, 26
 # The tag of a message of no bytes, which is as malformed as a COMMIT of none.
 _EMPTY = -1
@@ -40,22 +39,26 @@ def scan(
     body: np.ndarray,
     relation_ids: np.ndarray,
     wanted: np.ndarray,
+    seen: np.ndarray,
+    changes: np.ndarray,
+    transactions: np.ndarray,
     start: tuple[int, int, int, int, int],
-    tables: tuple[np.ndarray, ...],
 ) -> tuple[int, int, int, int, int, int]:
     """Verdict and its offset; how many changes, transactions and others there are; the longest change's length.
 
     `body` has SLACK bytes behind it. `start`: is a transaction open (then it is the first of `transactions`), its next
     ordinal, commit LSN and ordinal of `after`, are messages wanted. `relation_ids` ascends; what has a number below 0
-    in `wanted[relation, operation]` is left out. `seen` is scratch: two NONE a relation.
+    in `wanted[relation, operation]` is left out. Others stand at the end of `changes`, the first one last. `seen` is
+    scratch: two numbers a relation.
     """
-    changes, transactions, others, seen = tables
     begin = at = message = address(body)
     size = begin + len(body) - SLACK
+    known_of = address(relation_ids), len(relation_ids), address(wanted)
     kept = noted = longest = 0
     begun, in_transaction = start[0], start[0] != 0
     ordinal, after = _U(start[1]), (_U(start[2]), _U(start[3]))
     known, verdict = layout.NONE, _DONE
+    seen[:] = layout.NONE
     while at < size and verdict == _DONE:
         message = at + _HEAD
         if message > size:
@@ -64,205 +67,143 @@ def scan(
         at = message + length
         if at > size:
             return _CUT_SHORT, message - begin, kept, begun, noted, longest
+        if kept + noted == len(changes):
+            return _NO_ROOM, message - begin, kept, begun, noted, longest
         tag = byte(message) if length else _EMPTY
-        if tag == _I or tag == _U_TAG or tag == _D or tag == _T or tag == _M:
-            if kept == len(changes):
-                return _NO_ROOM, message - begin, kept, begun, noted, longest
-            change = changes[kept]
-            if not _is_change(begin, message, at, tag, change):
+        if changes_something(tag):
+            change = row_of(address(changes), kept, layout.CHANGE_FIELDS)
+            if not is_change(begin, message, at, tag, change):
                 verdict = _MALFORMED
             elif not in_transaction:
                 verdict = _NO_TRANSACTION
-            elif _is_above(transactions[begun - 1], ordinal, after):
+            elif _is_above(row_of(address(transactions), begun - 1, layout.TRANSACTION_FIELDS), ordinal, after):
                 longest = max(longest, length)
                 _place(change, layout.NONE, begun, ordinal, lsn, message - begin, length)
-                if tag == _T:
-                    verdict, kept = _truncate(message, message - begin, relation_ids, wanted, changes, kept, seen)
-                elif tag == _M:
-                    kept += start[4]
-                else:
-                    verdict, kept, known = _keep_row(message, relation_ids, wanted, change, kept, known)
+                told = begin, message, tag, start[4]
+                verdict, kept, known = _keep(told, known_of, changes, kept, noted, known, seen)
             ordinal += _U(1)
-        elif tag == _B:
-            if length != _BEGIN_BYTES:
-                return _MALFORMED, message - begin, kept, begun, noted, longest
-            _begin(message, transactions[begun])
+        elif tag == _B and length == _BEGIN_BYTES:
+            _begin(message, row_of(address(transactions), begun, layout.TRANSACTION_FIELDS))
             begun += 1
             in_transaction, ordinal = True, _U(0)
-        elif tag == _C or tag == _EMPTY:
-            verdict = _DONE if length == _COMMIT_BYTES and byte(message + 1) == 0 else _MALFORMED
+        elif tag == _C and length == _COMMIT_BYTES and byte(message + 1) == 0:
             in_transaction = False
+        elif tag == _B or tag == _C or tag == _EMPTY:
+            verdict = _MALFORMED
         else:
-            others[noted, 0], others[noted, 1] = message - begin, length
             noted += 1
+            _note(row_of(address(changes), len(changes) - noted, layout.CHANGE_FIELDS), message - begin, length)
     return verdict, message - begin, kept, begun, noted, longest
 
 
 @inlined
-def _is_change(begin: int, message: int, end: int, tag: int, change: np.ndarray) -> bool:
-    if tag == _T:
-        return _is_truncate(message, end)
-    if tag == _M:
-        return _is_logical_message(message, end, change)
-    return _row_message(begin, message, end, tag, change)
+def _begin(message: int, transaction: int) -> None:
+    set_field(transaction, layout.COMMIT_LSN, be_i64(message + 1))
+    set_field(transaction, layout.COMMIT_TIME, be_i64(message + 9))
+    set_field(transaction, layout.XID, signed(be_u32(message + 17)))
 
 
 @inlined
-def _begin(message: int, transaction: np.ndarray) -> None:
-    transaction[layout.COMMIT_LSN] = be_i64(message + 1)
-    transaction[layout.COMMIT_TIME] = be_i64(message + 9)
-    transaction[layout.XID] = signed(be_u32(message + 17))
-
-
-@inlined
-def _keep_row(
-    message: int, relation_ids: np.ndarray, wanted: np.ndarray, change: np.ndarray, kept: int, known: int
+def _keep(
+    told: tuple[int, int, int, int],
+    known_of: tuple[int, int, int],
+    changes: np.ndarray,
+    kept: int,
+    noted: int,
+    known: int,
+    seen: np.ndarray,
 ) -> tuple[int, int, int]:
     """Verdict, how many are kept now, and the relation: most changes are of that of the one before, `known`."""
+    begin, message, tag, messages = told
+    if tag == LOGICAL:
+        return _DONE, kept + messages, known
+    if tag == TRUNCATE:
+        verdict, kept = _truncate(begin, message, known_of, changes, kept, noted, seen)
+        return verdict, kept, known
+    relation_ids, relations, wanted = known_of
     relation_id = be_u32(message + 1)
-    if known == layout.NONE or _U(relation_ids[known]) != relation_id:
-        known = _find(relation_ids, relation_id)
+    if known == layout.NONE or _U(field(relation_ids, known)) != relation_id:
+        known = _find(relation_ids, relations, relation_id)
     if known == layout.NONE:
         return _UNKNOWN_RELATION, kept, known
-    change[layout.RELATION] = known
-    return _DONE, kept + (wanted[known, change[layout.OPERATION]] >= 0), known
+    change = row_of(address(changes), kept, layout.CHANGE_FIELDS)
+    set_field(change, layout.RELATION, known)
+    return _DONE, kept + _is_wanted(wanted, known, field(change, layout.OPERATION)), known
+
+
+@inlined
+def _is_wanted(wanted: int, relation: int, operation: int) -> bool:
+    return field(row_of(wanted, relation, layout.OPERATIONS), operation) >= 0
+
+
+@inlined
+def _note(other: int, message: int, length: int) -> None:
+    set_field(other, layout.MESSAGE, message)
+    set_field(other, layout.LENGTH, length)
 
 
 @inlined
 def _truncate(
+    begin: int,
     message: int,
-    offset: int,
-    relation_ids: np.ndarray,
-    wanted: np.ndarray,
+    known_of: tuple[int, int, int],
     changes: np.ndarray,
     kept: int,
+    noted: int,
     seen: np.ndarray,
 ) -> tuple[int, int]:
     """A change for each wanted relation, all like the first, which is placed. Verdict, and how many are kept now."""
-    first = kept
+    relation_ids, relations, wanted = known_of
+    first = row_of(address(changes), kept, layout.CHANGE_FIELDS)
     for place in range(be_i32(message + 1)):
-        relation = _find(relation_ids, be_u32(message + 6 + 4 * place))
+        relation = _find(relation_ids, relations, be_u32(message + 6 + 4 * place))
         if relation == layout.NONE:
             return _UNKNOWN_RELATION, kept
-        if seen[relation, 0] != offset:
-            seen[relation, 0], seen[relation, 1] = offset, place
-        if wanted[relation, layout.TRUNCATE] < 0:
+        if seen[relation, 0] != message - begin:
+            seen[relation, 0], seen[relation, 1] = message - begin, place
+        if not _is_wanted(wanted, relation, layout.TRUNCATE):
             continue
-        if kept == len(changes):
+        if kept + noted == len(changes):
             return _NO_ROOM, kept
-        change = changes[kept]
-        for field in range(layout.CHANGE_FIELDS):
-            change[field] = changes[first, field]
-        change[layout.RELATION], change[layout.OPERATION] = relation, layout.TRUNCATE
-        change[layout.NEW], change[layout.OLD] = seen[relation, 1], layout.NONE
-        change[layout.OLD_KIND], change[layout.FLAGS] = byte(message + 5), 0
+        change = row_of(address(changes), kept, layout.CHANGE_FIELDS)
+        for each in range(layout.CHANGE_FIELDS):
+            set_field(change, each, field(first, each))
+        set_field(change, layout.RELATION, relation)
+        set_field(change, layout.OPERATION, layout.TRUNCATE)
+        set_field(change, layout.NEW, seen[relation, 1])
+        set_field(change, layout.OLD, layout.NONE)
+        set_field(change, layout.OLD_KIND, byte(message + 5))
+        set_field(change, layout.FLAGS, 0)
         kept += 1
     return _DONE, kept
 
 
 @inlined
-def _is_above(transaction: np.ndarray, ordinal: Word, after: tuple[Word, Word]) -> bool:
-    commit_lsn = _U(transaction[layout.COMMIT_LSN])
+def _is_above(transaction: int, ordinal: Word, after: tuple[Word, Word]) -> bool:
+    commit_lsn = _U(field(transaction, layout.COMMIT_LSN))
     return bool(commit_lsn > after[0] or (commit_lsn == after[0] and ordinal > after[1]))
 
 
 @inlined
-def _place(change: np.ndarray, relation: int, begun: int, ordinal: Word, lsn: int, message: int, length: int) -> None:
-    change[layout.RELATION], change[layout.TRANSACTION] = relation, begun - 1
-    change[layout.ORDINAL], change[layout.LSN] = signed(ordinal), lsn
-    change[layout.MESSAGE], change[layout.LENGTH] = message, length
+def _place(change: int, relation: int, begun: int, ordinal: Word, lsn: int, message: int, length: int) -> None:
+    set_field(change, layout.RELATION, relation)
+    set_field(change, layout.TRANSACTION, begun - 1)
+    set_field(change, layout.ORDINAL, signed(ordinal))
+    set_field(change, layout.LSN, lsn)
+    _note(change, message, length)
 
 
 @inlined
-def _find(relation_ids: np.ndarray, relation_id: Word) -> int:
-    low, high = 0, len(relation_ids)
+def _find(relation_ids: int, relations: int, relation_id: Word) -> int:
+    low, high = 0, relations
     while low < high:
         middle = (low + high) >> 1
-        if _U(relation_ids[middle]) < relation_id:
+        if _U(field(relation_ids, middle)) < relation_id:
             low = middle + 1
         else:
             high = middle
-    found = low < len(relation_ids) and _U(relation_ids[low]) == relation_id
+    found = low < relations and _U(field(relation_ids, low)) == relation_id
     return low if found else layout.NONE
-
-
-@inlined
-def _row_message(begin: int, message: int, end: int, tag: int, change: np.ndarray) -> bool:
-    if end - message < layout.SMALLEST_ROW - _HEAD:
-        return False
-    change[layout.NEW] = change[layout.OLD] = layout.NONE
-    change[layout.OLD_KIND] = change[layout.FLAGS] = 0
-    change[layout.OPERATION] = layout.INSERT if tag == _I else layout.UPDATE if tag == _U_TAG else layout.DELETE
-    at = message + 5
-    kind = byte(at)
-    if tag != _I and (kind == _KEY or kind == _FULL):
-        change[layout.OLD_KIND], change[layout.OLD] = kind, at + 1 - begin
-        at = _tuple_end(at + 1, end, change)
-        if tag == _D:
-            return at == end
-        if at == layout.NONE or at >= end:
-            return False
-        kind = byte(at)
-    if tag == _D or kind != _NEW:
-        return False
-    change[layout.NEW] = at + 1 - begin
-    return _tuple_end(at + 1, end, change) == end
-
-
-@inlined
-def _tuple_end(at: int, end: int, change: np.ndarray) -> int:
-    """Where a tuple ends, or NONE; what it holds besides NULL and text is noted."""
-    if at + 2 > end:
-        return layout.NONE
-    count = be_i16(at)
-    at += 2
-    if count < 0 or count > end - at:
-        return layout.NONE
-    for _ in range(count):
-        if at >= end:
-            return layout.NONE
-        kind = byte(at)
-        if kind == _TEXT or kind == _BINARY:
-            if at + 5 > end:
-                return layout.NONE
-            length = be_i32(at + 1)
-            at += 5
-            if length < 0 or length > end - at:
-                return layout.NONE
-            at += length
-            if kind == _BINARY:
-                change[layout.FLAGS] |= layout.HAS_BINARY
-        elif kind == _NULL:
-            at += 1
-        elif kind == _UNCHANGED:
-            change[layout.FLAGS] |= layout.HAS_UNCHANGED
-            at += 1
-        else:
-            return layout.NONE
-    return at
-
-
-@inlined
-def _is_truncate(message: int, end: int) -> bool:
-    if end - message < 6:
-        return False
-    number = be_i32(message + 1)
-    return bool(number >= 0 and byte(message + 5) < 4 and message + 6 + 4 * number == end)
-
-
-@inlined
-def _is_logical_message(message: int, end: int, change: np.ndarray) -> bool:
-    change[layout.OPERATION] = layout.MESSAGE_ROW
-    change[layout.NEW] = change[layout.OLD] = layout.NONE
-    change[layout.OLD_KIND] = change[layout.FLAGS] = 0
-    if end - message < 10 or byte(message + 1) > 1:
-        return False
-    prefix = at = message + 10
-    while at < end and byte(at) != 0:
-        at += 1
-    if at + 5 > end or not is_utf8(prefix, at):
-        return False
-    return bool(at + 5 + be_i32(at + 1) == end and be_i32(at + 1) >= 0)
 
 
 @kernel

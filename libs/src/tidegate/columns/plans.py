@@ -14,6 +14,7 @@ from tidegate.columns import layout
 from tidegate.columns.arrays import ARRAY, SEMICOLON
 from tidegate.columns.envelopes import ROW_OPERATIONS, Envelope, EventSource, json_text
 from tidegate.columns.layout import Slot
+from tidegate.columns.memory import address_of
 from tidegate.columns.text import SLACK
 from tidegate.columns.values import Form
 from tidegate.contracts.frame import Frame, SchemaRole
@@ -26,6 +27,7 @@ from tidegate.pgoutput.types import Kind, array_type, base_oid, kind_of
 Route: TypeAlias = Callable[[str, str, Operation], str | None]
 """(schema, table, operation) to a topic, or None for what is not wanted. A RecordError refuses each such change."""
 
+_CURRENT = SchemaRole.CURRENT
 _NOWHERE = -1
 _UNLIMITED = -1
 
@@ -71,8 +73,12 @@ class Section:
     topics: np.ndarray
     """Index of the topic, by relation and operation; below 0 for what is not wanted."""
     widest: int
+    is_arranged: bool
+    """No two topics, so that any of its changes stand in the order of their topics."""
     values: np.ndarray
     """Scratch: a row a column of the widest relation."""
+    seen: np.ndarray
+    """Scratch: a row a relation."""
     tables: np.ndarray
     """Addresses of all that kernels read, as in `layout`."""
 
@@ -100,7 +106,7 @@ class Plans:
         self._topic_places: dict[str, int] = {}
 
     def section(self, frame: Frame) -> Section:
-        messages = tuple([entry.message for entry in frame.schema if entry.role is SchemaRole.CURRENT])
+        messages = tuple([entry.message for entry in frame.schema if entry.role is _CURRENT])
         found = self._sections.get(messages)
         if found is None:
             if len(self._planned) > PLANS_KEPT:
@@ -119,10 +125,12 @@ class Plans:
         shapes = tuple(by_id[id_][1] for id_ in ids)
         widest = max((len(shape.relation.columns) for shape in shapes), default=0)
         relations, topics = self._relations.view[places], self._routes.view[places]
-        values = np.empty((widest, layout.VALUE_FIELDS), np.int64)
+        values, seen = np.empty((widest, layout.VALUE_FIELDS), np.int64), np.empty((len(ids), 2), np.int64)
         shared = (self.columns.view, self.keys.view, self.steps.view, self.pieces.view)
-        tables = [address_of(table) for table in (relations, topics, *shared, values)]
-        return Section(np.array(ids, np.int64), shapes, relations, topics, widest, values, np.array(tables, np.int64))
+        tables = np.array([address_of(table) for table in (relations, topics, *shared, values)], np.int64)
+        is_arranged = len(np.unique(topics[topics != _NOWHERE])) < 2
+        ids_ = np.array(ids, np.int64)
+        return Section(ids_, shapes, relations, topics, widest, is_arranged, values, seen, tables)
 
     def _plan(self, raw: bytes, types: tuple[bytes, ...]) -> tuple[int, Shape]:
         found = self._planned.get((raw, types))
@@ -215,10 +223,6 @@ def _shape(raw: bytes, types: tuple[bytes, ...]) -> Shape:
         raise DecodeError("the schema section holds something else than relations and types", code="FRAME_SCHEMA")
     named = {message.type_oid: message for message in described if isinstance(message, Type)}
     return Shape(relation, named, (raw, *types))
-
-
-def address_of(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 class _Growing:

@@ -9,25 +9,24 @@ an array of two dimensions in a list). The text of what is beyond stands at the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.columns.batches import HEAD, ChangeBatch
 from tidegate.columns.cast_kernels import Cell, cast_columns
-from tidegate.columns.cast_nested import cast_text, settle_floats
-from tidegate.columns.casts import Arrays, Cast, cast_of
-from tidegate.columns.plans import PLANS_KEPT, Shape, address_of
-from tidegate.columns.record_batches import BatchLayout, subtract_nulls
+from tidegate.columns.cast_nested import cast_text
+from tidegate.columns.casts import Arrays, Cast, cast_of, settle_floats
+from tidegate.columns.plans import PLANS_KEPT, Shape
+from tidegate.columns.record_batches import BatchLayout
 from tidegate.columns.refusals import RejectedChange
 
 _COPY = (int(Cell.COPY), 0, 0, 0, 0)
 _FIRST = len(HEAD)
 
 
-@dataclass(frozen=True, slots=True)
-class TypedBatch:
+class TypedBatch(NamedTuple):
     shape: Shape
     rows: pa.RecordBatch
     unsent: Mapping[int, pa.Array]
@@ -59,45 +58,41 @@ class Caster:
         self._plans_of: dict[tuple[tuple[str, ...], tuple[Cast, ...]], _Plan] = {}
 
     def schema(self, shape: Shape) -> pa.Schema:
-        return self._plan(shape).schema
+        return (self._plans.get(shape) or self._plan(shape)).schema
 
     def cast(self, batch: ChangeBatch) -> TypedBatch:
-        plan, rows = self._plan(batch.shape), len(batch)
-        message, places = plan.layout.empty(rows, batch.sizes)
-        bits = np.zeros((len(places), (rows + 7) // 8), np.uint8)
-        table = plan.layout.widths, plan.layout.numbers, places
-        if cast_columns(address_of(batch.message), 0, rows, batch.places, plan.numbers, *table, message, bits):
-            _settle(batch, plan, message, places, bits)
-            beyond = {at: _mask(rows, bits[at]) for at in np.flatnonzero(bits.any(axis=1)).tolist()}
-        else:
-            beyond = {}
-        flat = plan.layout.read(message)
+        plan = self._plans.get(batch.shape) or self._plan(batch.shape)
+        layout = plan.layout
+        message, marks = cast_columns(batch.message, batch.layout.form, 0, plan.numbers, layout.form)
+        beyond: dict[int, pa.Array] = {}
+        if marks:
+            _settle(batch, plan, message)
+            beyond = layout.marked(message)
+        flat = layout.read(message)
         typed = _nested(flat, plan, beyond) if plan.nested else flat
         return TypedBatch(batch.shape, typed, batch.unsent, beyond, batch.rejected)
 
     def _plan(self, shape: Shape) -> _Plan:
-        found = self._plans.get(shape)
+        if len(self._plans) >= PLANS_KEPT:
+            self._plans.clear()
+            self._plans_of.clear()
+        columns = shape.relation.columns
+        casts = tuple(cast_of(each.type_oid, each.typmod, shape.types, self._arrays) for each in columns)
+        names = tuple(column.name for column in columns)
+        found = self._plans_of.get((names, casts))
         if found is None:
-            if len(self._plans) >= PLANS_KEPT:
-                self._plans.clear()
-                self._plans_of.clear()
-            columns = shape.relation.columns
-            casts = tuple(cast_of(each.type_oid, each.typmod, shape.types, self._arrays) for each in columns)
-            names = tuple(column.name for column in columns)
-            found = self._plans_of.get((names, casts))
-            if found is None:
-                found = self._plans_of[names, casts] = _Plan(names, casts)
-            self._plans[shape] = found
+            found = self._plans_of[names, casts] = _Plan(names, casts)
+        self._plans[shape] = found
         return found
 
 
-def _settle(batch: ChangeBatch, plan: _Plan, message: np.ndarray, places: np.ndarray, bits: np.ndarray) -> None:
-    for at in np.flatnonzero(bits.any(axis=1)).tolist():
+def _settle(batch: ChangeBatch, plan: _Plan, message: np.ndarray) -> None:
+    marks = plan.layout.marks(message)
+    for at in np.flatnonzero(marks.any(axis=1)).tolist():
         cast: Cast = plan.casts[at - _FIRST]
         if cast.cell is Cell.FLOAT:
             texts = batch.rows.column(at)
-            settled = settle_floats(cast, lambda row, texts=texts: texts[row].as_py(), message, places[at], bits[at])  # type: ignore[misc]
-            subtract_nulls(message, plan.layout.numbers, at, settled)
+            settle_floats(cast, lambda row, texts=texts: texts[row].as_py(), plan.layout, message, at)  # type: ignore[misc]
 
 
 def _nested(flat: pa.RecordBatch, plan: _Plan, beyond: dict[int, pa.Array]) -> pa.RecordBatch:
@@ -108,7 +103,3 @@ def _nested(flat: pa.RecordBatch, plan: _Plan, beyond: dict[int, pa.Array]) -> p
         if typed.beyond is not None:
             beyond[at] = pa.array(typed.beyond)
     return pa.RecordBatch.from_arrays(columns, schema=plan.schema)
-
-
-def _mask(rows: int, bits: np.ndarray) -> pa.Array:
-    return pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)])
