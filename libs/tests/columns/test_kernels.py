@@ -24,6 +24,7 @@ from tidegate.columns import (
     gather,
     kernels,
     key_sets,
+    rewrite_kernels,
     warm,
 )
 from tidegate.columns.batches import FrameDecoder
@@ -64,6 +65,7 @@ KERNELS: list[Any] = [
     key_sets.find,
     key_sets.settle,
     begins.find_begins,
+    rewrite_kernels.rewrite,
 ]
 
 
@@ -92,6 +94,18 @@ def test_after_warming_nothing_is_compiled_any_more() -> None:
         assert len(cast_text(pa.array([*TEXTS, None], pa.large_binary()), cast).values) == len(TEXTS) + 1
 
     assert before == [list(kernel.signatures) for kernel in KERNELS]
+
+
+def test_warming_alone_is_enough() -> None:
+    """In a process where nothing else has called a kernel."""
+    names = [(kernel.py_func.__module__, kernel.py_func.__name__) for kernel in KERNELS]
+    program = (
+        "from importlib import import_module; from tidegate.columns import warm; warm();"
+        f"print([name for module, name in {names!r} if len(getattr(import_module(module), name).signatures) != 1])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+
+    assert done.stdout.strip() == "[]"
 
 
 PACKAGE = Path(compiled.__file__).parent

@@ -51,8 +51,11 @@ def _masked(relation: Relation, *_: object) -> list[Written]:
 
 
 def _frame() -> Frame:
-    relation = Relation(_RELATION, "", "", ReplicaIdentity.DEFAULT, (Column(1, "id", _INT4, -1),))
-    messages = [encode_message(message) for message in (Begin(Lsn(1), 0, 1), Insert(_RELATION, (b"1",)))]
+    # Of two relations: what is of one alone needs no order.
+    ids, columns = (_RELATION, _RELATION + 1), (Column(1, "id", _INT4, -1),)
+    relations = [Relation(each, "", "", ReplicaIdentity.DEFAULT, columns) for each in ids]
+    inserts = [Insert(each, (b"1",)) for each in ids]
+    messages = [encode_message(message) for message in (Begin(Lsn(1), 0, 1), *inserts)]
     body = b"".join(BODY_ENTRY.pack(len(message), 0) + message for message in messages)
     header = FrameHeader(
         kind=FrameKind.WAL,
@@ -66,6 +69,7 @@ def _frame() -> Frame:
         safe_lsn=ZERO,
         created=0,
         messages=len(messages),
-        changes=1,
+        changes=len(ids),
     )
-    return Frame(header, (SchemaEntry(SchemaRole.CURRENT, encode_message(relation)),), body)
+    schema = tuple(SchemaEntry(SchemaRole.CURRENT, encode_message(relation)) for relation in relations)
+    return Frame(header, schema, body)
