@@ -54,8 +54,7 @@ def _frame() -> Frame:
     # Of two relations: what is of one alone needs no order.
     ids, columns = (_RELATION, _RELATION + 1), (Column(1, "id", _INT4, -1),)
     relations = [Relation(each, "", "", ReplicaIdentity.DEFAULT, columns) for each in ids]
-    inserts = [Insert(each, (b"1",)) for each in ids]
-    messages = [encode_message(message) for message in (Begin(Lsn(1), 0, 1), *inserts)]
+    messages = [encode_message(Begin(Lsn(1), 0, 1)), *(encode_message(Insert(each, (b"1",))) for each in ids)]
     body = b"".join(BODY_ENTRY.pack(len(message), 0) + message for message in messages)
     header = FrameHeader(
         kind=FrameKind.WAL,
