@@ -13,10 +13,6 @@ from kit.wait import wait
 
 from tidegate.stack.identity import Identity
 from tidegate.stack.supervisor import (
-    FIRST_DELAY_SECONDS,
-    HEALTHY_SECONDS,
-    LONGEST_DELAY_SECONDS,
-    Backoff,
     Service,
     ServiceState,
     ServiceStatus,
@@ -114,12 +110,3 @@ def test_a_leftover_is_ended_before_the_start(tmp_path):
         with fleet(tmp_path, FOREVER) as one:
             one.wait_until_up()
             assert leftover.wait(5) is not None
-
-
-def test_the_delay_doubles_up_to_a_limit_and_is_forgotten_after_a_healthy_life():
-    """A service that crashes at once does not spin, one that lived is back quickly."""
-    backoff = Backoff()
-    delays = [backoff.after(0.1) for _ in range(9)]
-    assert delays[:4] == [FIRST_DELAY_SECONDS, 0.4, 0.8, 1.6]
-    assert delays[-1] == LONGEST_DELAY_SECONDS
-    assert backoff.after(HEALTHY_SECONDS) == FIRST_DELAY_SECONDS

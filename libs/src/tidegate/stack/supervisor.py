@@ -18,6 +18,7 @@ from signal import SIGKILL, SIGTERM
 from types import TracebackType
 from typing import Self
 
+from tidegate.backoff import Backoff
 from tidegate.errors import ExitCode, TransientError
 from tidegate.stack.identity import end_leftover
 from tidegate.stack.process import ChildProcess, Command
@@ -61,18 +62,6 @@ class ServiceStatus:
 
 Observe = Callable[[ServiceStatus], None]
 """Called at every change, from the service's own thread."""
-
-
-@dataclass(slots=True)
-class Backoff:
-    """How long to wait before the next start: doubling, forgotten after a healthy life."""
-
-    _delay_seconds: float = 0.0
-
-    def after(self, lived_seconds: float) -> float:
-        grown = min(self._delay_seconds * 2, LONGEST_DELAY_SECONDS)
-        self._delay_seconds = FIRST_DELAY_SECONDS if lived_seconds >= HEALTHY_SECONDS or not grown else grown
-        return self._delay_seconds
 
 
 class Supervisor:
@@ -150,7 +139,7 @@ class _Keeper:
             child.kill()
 
     def _keep(self) -> None:
-        backoff = Backoff()
+        backoff = Backoff(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS, HEALTHY_SECONDS)
         while not self._stopping.is_set():
             begun = time.monotonic()
             code = self._run_once()

@@ -33,6 +33,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tidegate.backoff import Backoff
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import Trigger
@@ -57,10 +58,6 @@ _FIRST_WORD_SECONDS = 120.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
 _ERRAND_AGAIN_SECONDS = 5.0
-_BACKOFF_FIRST_SECONDS = 0.5
-_BACKOFF_LAST_SECONDS = 30.0
-# A lane that lived this long has recovered; its next failure is a new one.
-_HEALTHY_SECONDS = 60.0
 
 
 class Lane:
@@ -77,10 +74,8 @@ class Lane:
         self._log = logs.get(f"lane.{sink}")
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
-        self._started = 0.0
-        self._drain_until = 0.0
-        self._next_try = 0.0
-        self._backoff = _BACKOFF_FIRST_SECONDS
+        self._started = self._drain_until = self._next_try = 0.0
+        self._backoff = Backoff(0.5, longest_seconds=30, healthy_seconds=60)
         self._errand: tuple[LaneRequest, LaneState] | None = None
         """What the lane stands for, and where it came from."""
 
@@ -196,8 +191,8 @@ class Lane:
 
     def _begin_anew(self) -> None:
         self.failure = None
-        self._next_try, self._backoff = 0.0, _BACKOFF_FIRST_SECONDS
-        self.state = LaneState.WAITING
+        self._next_try, self.state = 0.0, LaneState.WAITING
+        self._backoff.forget()
 
     def _stand(self) -> None:
         if self._heart.speak_anyhow(State.PAUSED):
@@ -217,6 +212,7 @@ class Lane:
             self._fail(Failure("TransientError", "LANE_NOT_STARTED", what, "Read Spark's own log; it is tried again."))
 
     def _start(self) -> None:
+        self._started = time.monotonic()
         settings = StageSettings(
             config=self._config,
             sink=self.sink,
@@ -230,15 +226,11 @@ class Lane:
         starting = starting_offsets(self._config, self.sink)
         self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
         self.failure = None
-        self.state, self._started = LaneState.RUNNING, time.monotonic()
-        fields = {"incarnation": settings.incarnation, "trigger": settings.trigger, "starting": starting}
-        self._log.info("lane_started", **fields)
+        self.state = LaneState.RUNNING
+        self._log.info("lane_started", incarnation=settings.incarnation, trigger=settings.trigger, starting=starting)
 
     def _watch(self) -> None:
         self._heart.read()
-        age = time.monotonic() - self._started
-        if age > _HEALTHY_SECONDS:
-            self._backoff = _BACKOFF_FIRST_SECONDS
         if self.status and self.status.failure:
             self._fail(self.status.failure)
         elif self._query is None or not self._query.isActive:
@@ -273,9 +265,9 @@ class Lane:
             self._log.error("lane_lost", **fields)
             return
         self.restarts += 1
-        self._next_try = time.monotonic() + self._backoff
-        self._log.warning("lane_restarts", seconds=self._backoff, restarts=self.restarts, **fields)
-        self._backoff = min(self._backoff * 2, _BACKOFF_LAST_SECONDS)
+        seconds = self._backoff.after(time.monotonic() - self._started)
+        self._next_try = time.monotonic() + seconds
+        self._log.warning("lane_restarts", seconds=seconds, restarts=self.restarts, **fields)
         self.state = LaneState.WAITING
 
     def _begin_drain(self) -> None:
