@@ -2,7 +2,7 @@
 # first makes the machine ready (uv, the environment, Java, the jars, the kernels), which costs nothing when it is.
 .DEFAULT_GOAL := help
 .PHONY: chaos teeth fuzz bench-admin bench-codec bench-reader bench-snapshot bench help demo up down test check simulate fmt lint type generate \
-	test-alone ready docs images sbom test-compose test-helm bench-check bench-growth bench-page profile
+	test-alone ready docs images sbom audit test-compose test-helm bench-check bench-growth bench-page profile
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -101,6 +101,9 @@ images: ## Build the three images (BUILD="--build-arg PYPI_INDEX=…" behind a m
 
 sbom: ready ## Write what each image holds, as CycloneDX, into dist/
 	$(BIN)/python tools/sbom.py
+
+audit: ready ## Ask for known vulnerabilities of what is locked (needs the internet; fails if one can't be asked for)
+	@$(BIN)/python tools/audit.py
 
 test-compose: ready ## Bring compose.yaml up on a Docker engine, and kill each container once (root; about 15 minutes)
 	tests/ship/stand_ins/build.sh
