@@ -1,6 +1,7 @@
 """Where a run begins, case by case: skip only what every required sink can still read, and never go on over a gap."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -12,10 +13,13 @@ from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position, before
+from tidegate_reader import resume
 from tidegate_reader.raw_log import RawLog
-from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, plan, start_lsn, uncovered
+from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, start_lsn, uncovered
 from tidegate_reader.tail import Tail
 
+NOW = 1_795_000_000_000
+plan = partial(resume.plan, now=NOW)
 SOURCE = SourceIdentity(7, 1, "shop", "slot")
 GENERATION = Generation(7, 1, "shop", "slot", b"n" * 16)
 TAIL = Tail(GENERATION, 4, b"e" * 16, 10, 30, 40, Position(Lsn(500), 2), Lsn(540))
@@ -96,10 +100,11 @@ def test_a_server_that_went_back_is_another_history() -> None:
     assert lost.value.code == "SOURCE_WENT_BACK"
 
 
-@pytest.mark.parametrize(("created", "mode"), [(True, EpochMode.CONTINUE), (False, EpochMode.REFEED)])
-def test_an_empty_topic_begins_where_the_slot_does(created: bool, mode: EpochMode) -> None:
+@pytest.mark.parametrize(("created", "mode", "number"), [(True, EpochMode.CONTINUE, 1), (False, EpochMode.REFEED, NOW)])
+def test_an_empty_topic_begins_where_the_slot_does(created: bool, mode: EpochMode, number: int) -> None:
+    """Of a slot that was there nobody knows how often it has been read: a lane may remember the numbers."""
     decided = plan(replace(SLOT, created=created), {}, ["a"], EMPTY, "topic")
-    assert (decided.mode, decided.number, decided.previous) == (mode, 1, None)
+    assert (decided.mode, decided.number, decided.previous) == (mode, number, None)
     assert (decided.position, decided.safe_lsn, decided.skip_to) == (before(Lsn(300)), 300, BEGINNING)
 
 

@@ -115,7 +115,8 @@ async def begin(
     acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
     options = stream_options(config, checked.server_version)
     started = start_lsn(acks, config.required_sinks, log)
-    decide = partial(plan, required=config.required_sinks, topic_id=checked.topic_id, lineage=lineage)
+    now, required = unix_microseconds() // 1000, tuple(config.required_sinks)
+    decide = partial(plan, required=required, topic_id=checked.topic_id, lineage=lineage, now=now)
     slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
     history = _history(log, lineage, slot_start.lsn, options)
     if history and has_to_ask(history, partial(decide, slot_start, acks, log=log)):
@@ -149,7 +150,6 @@ async def begin(
     record = _record(decided, slot_start.lsn, log, options, checked, branch)
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
     await tombstone(config, lineage, acks)
-    required = tuple(config.required_sinks)
     unacked = tuple(sink for sink in required if sink not in acks)
     said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options, branch)
     await _say(config, said)

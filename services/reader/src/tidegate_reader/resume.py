@@ -120,7 +120,10 @@ def plan(
     log: RawLog,
     topic_id: str,
     lineage: Lineage | None = None,
+    *,
+    now: int,
 ) -> Plan:
+    """`now`: unix milliseconds."""
     tail = log.tail
     overrun = _overrun(slot, acks, required, lineage)
     kept_from = lineage.kept_from if lineage and overrun else slot.lsn
@@ -132,8 +135,10 @@ def plan(
         if behind:
             raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
-        # Where nobody remembers the numbers: a topic has never had more epochs than records.
         number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
+        if lineage is None and not slot.created:
+            # Nobody remembers the numbers, and lanes may: a clock counts faster than epochs begin.
+            number = max(number, now)
         return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)
