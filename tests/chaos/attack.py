@@ -9,6 +9,7 @@ Run apart, as attackers are: a process of its own, which counts what it was answ
 import argparse
 import asyncio
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ from urllib.parse import urlsplit
 DEAF_CLIENTS = 200
 REQUESTS_A_SECOND = 2_000
 CONNECTIONS = 50
+_BURST = 10
+_STATUSES = re.compile(rb"HTTP/1\.1 (\d{3})")
 _CONNECT_SECONDS = 5.0
 _FOLLOW_SECONDS = 30.0
 """For the first word: a stream that has nothing to say yet is silent."""
@@ -99,24 +102,26 @@ async def _flood(target: Target, ended: asyncio.Event, rate: float, told: Told) 
             continue
         with suppress(OSError, EOFError, ValueError, TimeoutError):
             while not ended.is_set():
-                due += 1 / rate
+                due += _BURST / rate
                 await _wait(ended, max(0.0, due - time.monotonic()))
-                told.sent += 1
-                told.answers[await _ask(reader, writer, request)] += 1
+                told.sent += _BURST
+                told.answers.update(await _ask(reader, writer, request * _BURST))
         writer.transport.abort()
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> str:
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: bytes) -> list[str]:
+    """Statuses of a burst. What is left of the last answer is met by the next look, which seeks statuses only: to read
+    each answer properly would cost the attacker more than it costs the attacked."""
     async with asyncio.timeout(_CONNECT_SECONDS):
-        writer.write(request)
-        status = _status(await reader.readline())
-        length = 0
-        while (line := (await reader.readline()).strip()) != b"":
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        await reader.readexactly(length)
-        return status
+        writer.write(requests)
+        told, statuses = b"", list[bytes]()
+        while len(statuses) < _BURST:
+            piece = await reader.read(2**16)
+            if not piece:
+                raise EOFError("no answer")
+            told += piece
+            statuses = _STATUSES.findall(told)
+        return [status.decode() for status in statuses]
 
 
 def _status(line: bytes) -> str:
