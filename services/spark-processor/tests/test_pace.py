@@ -30,7 +30,10 @@ class Lane:
         self.now += 1
         figures = {"latency_p50_seconds": latency, "events": self.status.events + events}
         self.status = replace(self.status, time=self.status.time + 1_000_000, **figures)  # type: ignore[arg-type]
-        return self.pace.changes(self.status, is_idle=is_idle)
+        if not self.pace.changes(self.status, is_idle=is_idle):
+            return False
+        self.pace.begin()
+        return True
 
     def changes_within(self, seconds: int, latency: float, *, events: int = 1, is_idle: bool = False) -> bool:
         return any(self.changes(latency, events=events, is_idle=is_idle) for _ in range(seconds))

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 
 from tidegate.config.sinks import Trigger
+from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TransientError
 from tidegate_processor import pipeline
 from tidegate_processor.lane import Lane
@@ -65,6 +66,24 @@ def test_a_stage_that_dies_while_it_drains_does_not_break_the_stop() -> None:
     lane.finish_stop()
 
     assert lane.state is LaneState.STOPPED
+
+
+def test_an_idle_lane_that_leaves_micro_batches_has_drained_at_once() -> None:
+    """No stage runs that could say so: until it has ended it is a lane of micro-batches, whatever the next one is."""
+    lane = draining(SimpleNamespace(isActive=True, status={"isTriggerActive": False}))
+    said: list[State] = []
+    status = SimpleNamespace(state=State.RUNNING)
+
+    def speak(state: State) -> None:
+        said.append(state)
+        status.state = state
+
+    lane._heart = SimpleNamespace(read=lambda: None, status=status, speak=speak)  # type: ignore[assignment]
+    lane._pace = Pace(Trigger.BATCH)
+    lane._pace.wanted = Trigger.REALTIME
+
+    assert lane._has_drained()
+    assert said == [State.DRAINED]
 
 
 def test_lanes_are_stopped_in_order_whatever_becomes_of_one_of_them() -> None:

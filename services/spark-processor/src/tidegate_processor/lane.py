@@ -218,7 +218,7 @@ class Lane:
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
             incarnation=self._heart.begin(),
-            trigger=self._pace.trigger,
+            trigger=self._pace.begin(),
             spark_ui=self._session.sparkContext.uiWebUrl or "",
         )
         reach(Failpoint.LANE_STARTING)
@@ -241,7 +241,7 @@ class Lane:
             self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
         if self.state is LaneState.RUNNING and self._pace.changes(self.status, is_idle=self._is_idle):
-            self._log.info("lane_changes_trigger", trigger=self._pace.trigger)
+            self._log.info("lane_changes_trigger", trigger=self._pace.wanted)
             self._begin_drain()
 
     @property

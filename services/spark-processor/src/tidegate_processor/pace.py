@@ -24,14 +24,21 @@ _BETWEEN_CHANGES_SECONDS = 60.0
 
 class Pace:
     def __init__(self, trigger: Trigger, clock: Callable[[], float] = time.monotonic) -> None:
-        self.trigger = Trigger.BATCH if trigger is Trigger.BATCH else Trigger.REALTIME
-        """In force; never `auto`."""
+        self.wanted = Trigger.BATCH if trigger is Trigger.BATCH else Trigger.REALTIME
+        """By which the next incarnation runs; never `auto`."""
+        self.trigger = self.wanted
+        """By which this one does, until it has ended."""
         self._is_fixed = trigger is not Trigger.AUTO
         self._clock = clock
         self._changed = -math.inf
         self._wrong_since: float | None = None
         """Since when the other trigger has been the better one."""
         self._heard: LaneStatus | None = None
+
+    def begin(self) -> Trigger:
+        """An incarnation starts."""
+        self.trigger = self.wanted
+        return self.trigger
 
     def changes(self, status: LaneStatus | None, *, is_idle: bool) -> bool:
         """Whether the lane is to stop now, for its next incarnation runs by the other trigger. `is_idle`: it runs in
@@ -47,7 +54,7 @@ class Pace:
         self._wrong_since = now if self._wrong_since is None else self._wrong_since
         if now - self._wrong_since < _SUSTAINED_SECONDS or now - self._changed < _BETWEEN_CHANGES_SECONDS:
             return False
-        self.trigger = Trigger.BATCH if self.trigger is Trigger.REALTIME else Trigger.REALTIME
+        self.wanted = Trigger.BATCH if self.trigger is Trigger.REALTIME else Trigger.REALTIME
         self._changed, self._wrong_since = now, None
         return True
 
