@@ -6,7 +6,6 @@ It asks PyPI's own advisories, which needs the internet. Images, with their jars
 read, out of `make sbom`.
 """
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ _AUDIT = ("tool", "run", "pip-audit", "--strict", "--disable-pip", "--requiremen
 
 
 def main() -> int:
-    uv = str(shutil.which("uv") or uv_wheel.find(ROOT / ".cache"))
+    uv = str(uv_wheel.find(ROOT / ".cache"))
     with tempfile.TemporaryDirectory() as folder:
         locked = Path(folder, "locked.txt")
         subprocess.run([uv, *_LOCKED, "--output-file", str(locked)], cwd=ROOT, check=True)

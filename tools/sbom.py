@@ -8,7 +8,6 @@ Invariant: what is listed is what uv.lock and jars.toml name, so it is true of a
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -39,7 +38,7 @@ def main() -> int:
 
 
 def python_packages(package: str) -> dict[str, Any]:
-    uv = shutil.which("uv") or uv_wheel.find(ROOT / ".cache")
+    uv = uv_wheel.find(ROOT / ".cache")
     command = [str(uv), "export", "--quiet", "--frozen", "--no-dev", "--package", package, *EXTRAS.get(package, ())]
     done = subprocess.run(
         [*command, "--format", "cyclonedx1.5", "--preview-features", "sbom-export"],

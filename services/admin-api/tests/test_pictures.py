@@ -54,7 +54,7 @@ def test_what_is_followed_is_there_after_each_look_and_what_nobody_wants_is_not_
 def test_what_nobody_asks_for_any_more_is_made_no_more(kept: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     clock: Callable[[], float] = lambda: now  # noqa: E731 - it closes over what the test moves
-    monkeypatch.setattr(pictures.time, "monotonic", clock)
+    monkeypatch.setattr(pictures, "monotonic", clock)
     rendering = Counted()
     kept.text(look(0), rendering)
     now = pictures.FOLLOWED_SECONDS + 1

@@ -12,7 +12,7 @@ from tidegate_admin.pipelines.watch import LOOK_SECONDS, UNASKED, Watch
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     time = [1000.0]
-    monkeypatch.setattr(watching.time, "monotonic", lambda: time[0])
+    monkeypatch.setattr(watching, "monotonic", lambda: time[0])
     return time
 
 

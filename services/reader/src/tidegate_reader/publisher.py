@@ -102,7 +102,7 @@ class Publisher:
         self._something_sent.set()
 
     async def _taken(self, frame: SealedFrame) -> asyncio.Future[Any]:
-        """The client has no room for more than its request timeout: it has not taken the frame, and nothing failed."""
+        """A client that finds no room within its request timeout has not taken the frame, and nothing has failed."""
         while True:
             with suppress(KafkaTimeoutError):
                 future: asyncio.Future[Any] = await self._producer.send(self._topic, frame.data, partition=_PARTITION)

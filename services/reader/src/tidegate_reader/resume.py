@@ -135,10 +135,10 @@ def plan(
         if behind:
             raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
-        number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end))
-        if lineage is None and not slot.created:
-            # Nobody remembers the numbers, and lanes may: a clock counts faster than epochs begin.
-            number = max(number, now)
+        # A topic has never had more epochs than records. Where nobody remembers the numbers lanes still may: a clock
+        # counts faster than epochs begin.
+        forgotten = lineage is None and mode is EpochMode.REFEED
+        number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end, now - 1 if forgotten else 0))
         return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
     previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
     number = _next_number(acks, tail.number)

@@ -207,7 +207,7 @@ class Index:
 
 def _listed(base: sqlite3.Connection, columns: str, query: str, values: Sequence[Any]) -> list[list[Any]]:
     """`columns` of the rows of `query`, in its order, which keeps to it as it has a limit."""
-    row = base.execute(f"SELECT json_group_array(json_array({columns})) FROM ({query})", values).fetchone()  # noqa: S608
+    row = base.execute(f"SELECT json_group_array(json_array({columns})) FROM ({query})", values).fetchone()  # noqa: S608 - constants
     found: list[list[Any]] = json.loads(row[0])
     return found
 

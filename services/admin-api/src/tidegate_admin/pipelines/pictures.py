@@ -4,8 +4,8 @@ Invariant: a text is of one look as a whole. Of a thousand lanes only texts are 
 garbage collector would go over that again and again, and nobody is answered meanwhile.
 """
 
-import time
 from collections.abc import Callable
+from time import monotonic
 
 from tidegate_admin.pipelines.schemas import PipelineModel
 from tidegate_admin.pipelines.service import PipelineView
@@ -23,7 +23,7 @@ class Pictures:
         self._asked: dict[str, dict[Rendering, float]] = {}
 
     def text(self, view: PipelineView, rendering: Rendering) -> str:
-        self._asked.setdefault(view.name, {})[rendering] = time.monotonic()
+        self._asked.setdefault(view.name, {})[rendering] = monotonic()
         known = self._texts.setdefault(view.name, {}).get(rendering)
         if known is None or known[0] is not view:
             known = self._texts[view.name][rendering] = (view, rendering(self._model(view)))
@@ -31,7 +31,7 @@ class Pictures:
 
     def renew(self, view: PipelineView) -> None:
         """After a look: who asks for all pipelines would else wait until all are rendered."""
-        now = time.monotonic()
+        now = monotonic()
         followed = [way for way, asked in self._asked.get(view.name, {}).items() if now - asked < FOLLOWED_SECONDS]
         model = self._model(view) if followed else None
         self._texts[view.name] = {} if model is None else {way: (view, way(model)) for way in followed}

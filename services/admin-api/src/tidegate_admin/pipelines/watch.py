@@ -5,9 +5,9 @@ that does not answer delays its own pipeline only, and its absence is part of th
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from time import monotonic, time_ns
 
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import TransientError
@@ -39,7 +39,7 @@ class Observer:
 
     async def look(self) -> PipelineView:
         statuses, slot = await asyncio.gather(self._read_statuses(), self._read_slot())
-        seen = Observation(time.time_ns() // 1000, statuses, slot, self.raw_topic.wrong_settings)
+        seen = Observation(time_ns() // 1000, statuses, slot, self.raw_topic.wrong_settings)
         return pipeline_view(self.config, seen, self._levels)
 
     async def close(self) -> None:
@@ -88,7 +88,7 @@ class Watch:
 
     def asked(self, name: str) -> PipelineView | None:
         """The last look, if there was one, for somebody who wants to know."""
-        self._asked[name] = time.monotonic()
+        self._asked[name] = monotonic()
         return self._views.get(name)
 
     def picture(self, name: str, rendering: Rendering) -> str | None:
@@ -124,7 +124,7 @@ class Watch:
         """After the first look each in its own part of the second: all at once would keep those waiting who ask."""
         log = logs.get(f"watch.{name}")
         while True:
-            begun = time.monotonic()
+            begun = monotonic()
             view = await observer.look()
             for component, before, after in tell(self.health, view.name, view.conditions):
                 log.info("component_changed", part=component, before=before, after=after)
@@ -132,11 +132,11 @@ class Watch:
             self._pictures.renew(view)
             if len(self._views) == len(self._observers):
                 self.looked.set()
-            await asyncio.sleep(max(0.0, self._pace(name) * (1 + phase) - (time.monotonic() - begun)))
+            await asyncio.sleep(max(0.0, self._pace(name) * (1 + phase) - (monotonic() - begun)))
             phase = 0.0
 
     def _pace(self, name: str) -> float:
-        is_asked = time.monotonic() - self._asked.get(name, float("-inf")) < FOLLOWED_SECONDS
+        is_asked = monotonic() - self._asked.get(name, float("-inf")) < FOLLOWED_SECONDS
         return self._every_seconds * (1 if is_asked else UNASKED)
 
 
