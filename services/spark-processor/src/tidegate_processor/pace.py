@@ -5,7 +5,7 @@
 | realtime | batch      | half of what it delivers was committed more than 30 s ago                   |
 | batch    | realtime   | half of what it delivers was committed less than 5 s ago, or nothing comes  |
 
-A change drains the lane and starts its next incarnation, a seam of about two seconds: so there is one a minute at most.
+A change drains the lane and starts its next incarnation, a seam of two to five seconds: there is one a minute at most.
 A lane that delivers nothing because its sink takes nothing stays as it is.
 """
 
