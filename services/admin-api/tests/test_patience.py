@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from tidegate_admin.connections import HEAD_SECONDS, Patience
+from tidegate_admin.connections import HEAD_SECONDS, MOST_WAITING, Patience
 
 
 class Connection:
@@ -38,3 +38,13 @@ def test_a_connection_that_says_nothing_more_is_ended() -> None:
         assert not connection.is_reset
         patience.sweep([connection], HEAD_SECONDS + 1)
         assert connection.is_reset
+
+
+def test_in_a_rush_nobody_is_ended_before_its_request_could_be_read() -> None:
+    """The first caller of many that came at once was reset, with its request in the kernel's hands."""
+    patience, early, late = Patience(), Connection(), [Connection() for _ in range(MOST_WAITING)]
+    patience.sweep([early, *late], 0.0)
+    assert not early.is_reset
+    early.answers()
+    patience.sweep([early, *late], 0.1)
+    assert [early.is_reset, sum(each.is_reset for each in late)] == [False, 1]

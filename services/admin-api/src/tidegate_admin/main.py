@@ -18,7 +18,7 @@ from tidegate.observability import logs
 from tidegate_admin.access import Access
 from tidegate_admin.app import create_app
 from tidegate_admin.config import AdminSettings, Told, load_settings
-from tidegate_admin.connections import Patience
+from tidegate_admin.connections import BoundedHeads, Patience
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.limits import Limits
 from tidegate_admin.security.tokens import TOKENS_VARIABLE
@@ -66,6 +66,7 @@ async def serve(settings: AdminSettings) -> int:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                http=BoundedHeads,
                 ws="none",
                 limit_concurrency=_REQUESTS_AT_ONCE,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
