@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -20,7 +21,7 @@ from tidegate.config.spark import revealed
 from tidegate.errors import ConfigError, Problem
 from tidegate_processor.sinks.registry import needs_one_machine
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
-from tidegate_processor.spark import class_archive
+from tidegate_processor.spark import class_archive, daemon
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,6 +35,8 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 _DRIVER_HOST = "spark.driver.host"
 _SLOTS = 64
 _IN_THE_DRIVER = "local["
+# What a daemon of workers wrote before it died (PythonWorkerFactory.startDaemon).
+_NOT_IMPORTED = re.compile(r"Error from python worker:.*(?:ModuleNotFound|Import)Error", re.DOTALL)
 
 _REALTIME = {
     # mapInArrow is not on the list of Real-Time Mode.
@@ -60,6 +63,10 @@ _LEAN = {
     # The JVM moves two columns of whole frames: compiling Java for it costs a start, and each lane, more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Over TCP the JVM's second write to a worker waits until the first is acknowledged: 40 of a micro-batch's 120 ms.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Workers are forked from a process that has loaded the stage.
+    "spark.python.daemon.module": daemon.__name__,
 }
 
 # The driver copies frames and plans queries: the first compiler is good enough, and halves the CPU of a start.
@@ -171,12 +178,17 @@ def warm_up(session: SparkSession) -> None:
     records = session.range(0, count, 1, numPartitions=count).selectExpr("id AS offset", "CAST('' AS binary) AS value")
     try:
         told = records.mapInArrow(_import_the_stage, "value binary").collect()
-    except PythonException as error:
-        if not is_cluster:
+    except (PythonException, Py4JJavaError) as error:
+        if not is_cluster or not _is_of_python(error):
             raise
         raise _unfit("can't import the stage") from error
     if any(bytes(row.value).decode() != version(_PACKAGE) for row in told):
         raise _unfit("have another version of it")
+
+
+def _is_of_python(error: Exception) -> bool:
+    """Not of executors that came and went: workers can't import the stage, or their daemon can't."""
+    return isinstance(error, PythonException) or _NOT_IMPORTED.search(str(error)) is not None
 
 
 def _unfit(why: str) -> ConfigError:
