@@ -99,7 +99,7 @@ def _stage(contestant: Tidegate) -> tuple[int, Sequence[str]]:
     processor = psutil.Process(_pid(contestant.processor.pid))
 
     def daemon() -> int | None:
-        found = (each for each in processor.children(recursive=True) if "pyspark.daemon" in " ".join(each.cmdline()))
+        found = (each for each in processor.children(recursive=True) if "spark.daemon" in " ".join(each.cmdline()))
         return next((each.pid for each in found), None)
 
     return _pid(wait(daemon, 30, "Spark has a Python worker")), ("--subprocesses",)

@@ -5,16 +5,19 @@ frame by Kafka, as the reader itself tells. Beside the stream: pgbench commits a
 while a snapshot is taken over and over, and a consumer of the raw topic compares each commit's time with its own clock.
 Rows and commits are counted: a run that lost one fails.
 
-A contestant that reads the same table for itself (`CONTESTANTS`) is measured in the same run, in rows a second.
+The whole way, to events in a topic, is measured beside Debezium's initial snapshot of the same table (`bench.initial`),
+session by session, every second round backwards. One that can't be had is named and left out. `QUICK=1` takes few rows,
+of which starting is the most: its ratios are provisional. `ROWS=n` takes as many as that.
 """
 
+import logging
 import os
 import subprocess
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +31,10 @@ from kit.fleet import Service, service
 from kit.pipelines import document, secrets_of
 from kit.wait import wait
 
+from bench import initial
+from bench.contestants.base import PUBLICATION, ContestantError, Rig
 from bench.figures import QUICK, Figure, report
+from bench.initial import Arrived, Kind
 from bench.reader import DEADLINE_SECONDS, INSERT, LIVE_RATE, Arrivals, cpu_seconds, late, peak_mb
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
@@ -37,7 +43,8 @@ from tidegate.contracts.snapshot_status import SnapshotState, SnapshotStatus, de
 from tidegate.stack.up import Stack
 
 DATABASE = "bench"
-ROWS = 300_000 if QUICK else 2_000_000
+ROWS = int(os.environ.get("ROWS") or (300_000 if QUICK else 2_000_000))
+INITIAL_ROUNDS = 1 if QUICK else 2
 ROUNDS = 1 if QUICK else 3
 LIVE_SECONDS = 6 if QUICK else 30
 TABLES = """
@@ -45,6 +52,8 @@ CREATE TABLE wide (id bigint PRIMARY KEY, a text, b text, n numeric, t timestamp
   k text);
 CREATE TABLE live (id bigserial PRIMARY KEY, note text);
 """
+
+log = logging.getLogger("bench")
 
 
 @dataclass
@@ -84,11 +93,6 @@ class Bench:
         return self.source.execute(query, [slot]).fetchone() is not None
 
 
-Contestant = Callable[[Bench, int], float]
-"""Reads `wide`, which has so many rows, for itself, to the last event at a consumer; the seconds that it took."""
-CONTESTANTS: dict[str, Contestant] = {}
-
-
 @dataclass
 class Reading:
     seconds: float
@@ -109,7 +113,7 @@ def main() -> None:
         measure_copy(bench)  # the table's pages are in memory from here on
         rounds = [(measure_copy(bench), measure_reading(bench, 1), measure_reading(bench, 2)) for _ in range(ROUNDS)]
         calm, beside = measure_live(bench)
-        others = {name: [contestant(bench, ROWS) for _ in range(ROUNDS)] for name, contestant in CONTESTANTS.items()}
+        ways = measure_whole_ways(bench)
     copy = [seconds for seconds, _, _ in rounds]
     one, two = [each for _, each, _ in rounds], [each for _, _, each in rounds]
     limits = list(zip(copy, one, two, strict=True))
@@ -125,11 +129,13 @@ def main() -> None:
         Figure(f"{LIVE_RATE:,} tx/s beside a snapshot, commit to frame, p99", "ms", [beside.p99]),
         Figure("p99 beside a snapshot, of that in calm", "x", [beside.p99 / calm.p99], 2),
         Figure("beside a stream, rows a second", "/s", [beside.rows / LIVE_SECONDS]),
-        *(Figure(f"{name}, of its seconds", "x", [b / a.seconds for a, b in zip(one, took, strict=True)], 5, True)
-          for name, took in others.items()),
-    ]  # fmt: skip
+        *initial.figures_of(ways, ROWS),
+    ]
     notes = {"rows": str(ROWS), "live transactions": f"{len(calm.took)}, {len(beside.took)}"}
+    notes |= {kind.label: kind.settings for kind in ways}
     report("snapshot", figures, ("tidegate", "tidegate-reader", "aiokafka", "psycopg", "redis"), notes)
+    if QUICK:
+        print(f"The whole way is provisional: of {ROWS:,} rows, starting is the most.")
 
 
 def measure_copy(bench: Bench) -> float:
@@ -152,6 +158,23 @@ def measure_reading(bench: Bench, connections: int) -> Reading:
         spent, peak = cpu_seconds(reader.pid) - before, peak_mb(reader.pid)
     assert status.rows == ROWS, f"{status.rows} of {ROWS} rows were read"
     return Reading((status.finished - status.started) / 1e6, spent, peak)
+
+
+def measure_whole_ways(bench: Bench) -> dict[Kind, list[Arrived]]:
+    """As many of each."""
+    found: dict[Kind, list[Arrived]] = {}
+    kinds = initial.kinds()
+    for turn in range(INITIAL_ROUNDS):
+        for kind in kinds if turn % 2 == 0 else kinds[::-1]:
+            name = f"r{turn}-{kind.name}"
+            rig = Rig(bench.folder / name, name, bench.stack.postgres, DATABASE, bench.stack.kafka, bench.stack.redis)
+            try:
+                found.setdefault(kind, []).append(initial.measure(rig, kind, ROWS))
+            except ContestantError as error:
+                if kind.contestant in initial.OURS:
+                    raise
+                log.warning("%s is left out: %s", kind.label, error)
+    return {kind: found[kind] for kind in kinds if len(found.get(kind, ())) == INITIAL_ROUNDS}
 
 
 def measure_live(bench: Bench) -> tuple[Live, Live]:
@@ -228,6 +251,7 @@ def running(folder: Path) -> Iterator[Bench]:
             source.execute(TABLES)
             source.execute(INSERT, [ROWS])
             source.execute("VACUUM ANALYZE wide")
+            source.execute(f"CREATE PUBLICATION {PUBLICATION} FOR TABLE {initial.TABLE}".encode())
             yield Bench(stack, source, folder, client)
 
 
