@@ -9,6 +9,9 @@ BIN := .venv/bin
 SOURCES := libs/src services/reader/src services/spark-processor/src services/admin-api/src
 export DEMO_SECONDS
 
+# What is done to the reader alone, which `make test` does once: in the tiers that take hours also as often as a fleet's.
+READER_TRIALS := $(patsubst %,services/reader/tests/test_%.py,trials fault_trials outages resnapshots failovers publications refusals acks)
+
 VERSION := 0.1.0
 LABELS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg CREATED=$(shell date -u +%Y-%m-%dT%H:%M:%SZ)
 
@@ -26,7 +29,7 @@ down: ready ## Stop what `make up` or `make demo` runs elsewhere on this machine
 	@$(BIN)/tidegate down
 
 test: ready ## Run all tests; real servers are started for them (WORKERS=2 side by side, each with servers of its own)
-	$(BIN)/pytest --numprocesses=$(or $(WORKERS),2) --dist=worksteal $(ARGS)
+	CHAOS_PATIENCE=$(or $(CHAOS_PATIENCE),3) $(BIN)/pytest --numprocesses=$(or $(WORKERS),2) --dist=worksteal $(ARGS)
 
 check: ready lint type ## What CI runs first: style, types, imports, house rules, generated pages
 	$(BIN)/lint-imports --no-cache
@@ -54,6 +57,7 @@ simulate: ready ## Run the pipeline's code among simulated servers and faults (S
 chaos: ready ## Break a real fleet on purpose (TIER=quick|nightly|release; CASE=M13, TRIALS=n, SEED=s, SECONDS=s)
 	@PYTHONPATH=tests $(BIN)/python -m chaos.fleet --tier $(or $(TIER),quick) --case "$(CASE)" --trials $(or $(TRIALS),0) \
 	  --seed "$(SEED)" --seconds $(or $(SECONDS),0) $(ARGS)
+	@case "$(TIER):$(CASE)" in nightly:|release:) TIDEGATE_TESTS_TRIALS=$(or $(TRIALS),10) $(BIN)/pytest -q -n0 $(READER_TRIALS);; esac
 
 teeth: ready ## Plant bugs in the running services, and see how many trials it takes to catch each
 	@PYTHONPATH=tests $(BIN)/python -m chaos.fleet.teeth $(ARGS)

@@ -1,6 +1,10 @@
 """The simulator over many seeds, what once broke in it, and whether it still bites."""
 
+import random
+
 import pytest
+from chaos.simulator import lane, production, reader
+from chaos.simulator.dice import Dice
 from chaos.simulator.faults import Fault
 from chaos.simulator.mutants import MUTANTS, planted
 from chaos.simulator.plan import make_plan
@@ -46,6 +50,29 @@ def test_a_seed_is_one_exact_run() -> None:
 
     assert len(first) > 10
     assert first == second
+
+
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_a_rest_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns that are not taken because there was nothing to do, and what is remembered in place of being decoded."""
+    rested = _trace(seed)
+    monkeypatch.setattr(lane, "rest_of", lambda *_: None)
+    monkeypatch.setattr(reader, "may_rest", lambda *_: False)
+    monkeypatch.setattr(production, "STAND_INS", ())
+
+    assert _trace(seed) == rested
+
+
+def test_dice_fall_as_those_of_python() -> None:
+    ours, theirs = (
+        [
+            (dice.randint(-3, 40), dice.randrange(7), dice.randrange(5, 9), dice.choice("abc"), dice.random())
+            for _ in range(500)
+        ]
+        for dice in (Dice(17), random.Random(17))
+    )
+
+    assert theirs == ours
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -51,6 +51,7 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
         report.write()
     console.print(report.table())
+    console.print(report.killed())
     return 0 if report.is_good else 1
 
 

@@ -9,16 +9,14 @@ import random
 import shutil
 import threading
 from contextlib import suppress
-from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGSTOP
 
 import psycopg
 from chaos.fleet.field import CATCH_UP_SECONDS, Fault, Field
 from chaos.fleet.keeper import Keeper
+from chaos.fleet.kills import Kind, kill
 from kit.wait import wait
 
-from tidegate.contracts import names
-from tidegate.contracts.status import LaneStatus
 from tidegate.failpoints import Failpoint
 from tidegate.lsn import parse_lsn
 
@@ -42,13 +40,14 @@ def calm(field: Field, draw: random.Random) -> None:
 
 def reader_killed(field: Field, draw: random.Random) -> None:
     flow(field, draw)
-    field.reader.kill()
+    kill(field, Kind.READER)
 
 
 def reader_storm(field: Field, draw: random.Random) -> None:
+    """Also while it comes back."""
     for _ in range(draw.randint(4, 8)):
         pause(draw.uniform(0.3, 3.0))
-        field.reader.kill()
+        kill(field, Kind.READER)
 
 
 def killed_at(point: Failpoint, *, times: int = 1) -> Fault:
@@ -57,12 +56,12 @@ def killed_at(point: Failpoint, *, times: int = 1) -> Fault:
     def fault(field: Field, draw: random.Random) -> None:
         flow(field, draw, 10)
         field.rig.arm(point, f"kill {draw.randint(1, times)}")
-        keeper = field.reader if point.startswith("reader") else field.processor
         if point in (Failpoint.READER_STREAM_STARTED, Failpoint.READER_EPOCH_BEGUN):
-            keeper.kill()
+            kill(field, Kind.READER)
         elif point in (Failpoint.LANE_STARTING, Failpoint.LANE_FENCED):
             worker_killed(field, draw)
         wait(lambda: not field.rig.is_armed(point), REACH_SECONDS, f"{point} is reached")
+        field.kills.add(Kind.READER if point.startswith("reader") else Kind.WORKER)
 
     return fault
 
@@ -85,32 +84,12 @@ def ack_held_back(field: Field, draw: random.Random) -> None:
 
 def processor_killed(field: Field, draw: random.Random) -> None:
     flow(field, draw)
-    field.processor.kill()
+    kill(field, Kind.DRIVER)
 
 
 def worker_killed(field: Field, draw: random.Random) -> None:
     flow(field, draw)
-    pid = worker(field)
-    with suppress(ProcessLookupError):
-        os.kill(pid, SIGKILL)
-
-
-def worker(field: Field) -> int:
-    """The Python worker that serves the lane now."""
-
-    def told() -> int:
-        value = field.redis.get(names.lane_status_key(field.pipeline, "events"))
-        status = LaneStatus.decode(value) if isinstance(value, bytes) else None
-        return status.pid if status is not None and _is_worker(status.pid) else 0
-
-    return wait(told, REACH_SECONDS, "the lane has told its worker's pid")
-
-
-def _is_worker(pid: int) -> bool:
-    try:
-        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+    kill(field, Kind.WORKER)
 
 
 def stopped_in_order(name: str) -> Fault:
@@ -197,7 +176,7 @@ def interleaved(field: Field, draw: random.Random) -> None:
         second.execute("INSERT INTO fleeting VALUES (%s, 'B')", [field.own_id()])
         if draw.random() < 0.5:
             field.rig.sql("CHECKPOINT")
-        field.reader.kill()
+        kill(field, Kind.READER)
         if draw.random() < 0.5:
             flow(field, draw, 10)
         first.commit()
@@ -211,7 +190,7 @@ def left_open(field: Field, draw: random.Random) -> None:
         meanwhile = parse_lsn(field.rig.sql("SELECT pg_current_wal_lsn()::text")[0][0])
         reached = "I9: what others commit is confirmed beside an open transaction"
         wait(lambda: field.rig.confirmed() >= meanwhile, CATCH_UP_SECONDS, reached, 0.1)
-        draw.choice((field.reader, field.processor)).kill()
+        kill(field, draw.choice((Kind.READER, Kind.DRIVER)))
         flow(field, draw)
         forgetful.commit()
 
@@ -223,7 +202,7 @@ def checkpoint_lost(field: Field, draw: random.Random) -> None:
         shutil.rmtree(checkpoint, ignore_errors=True)
     flow(field, draw)
     if draw.random() < 0.5:
-        field.processor.kill()
+        kill(field, Kind.DRIVER)
 
 
 def newest_commit_lost(field: Field, draw: random.Random) -> None:
@@ -248,4 +227,4 @@ def giant_transaction(field: Field, draw: random.Random) -> None:
             link.execute("ROLLBACK TO here" if number % 2 else "RELEASE here")
     if draw.random() < 0.7:
         pause(draw.uniform(0.1, 1.5))
-        draw.choice((field.reader, field.processor)).kill()
+        kill(field, draw.choice((Kind.READER, Kind.DRIVER)))

@@ -16,6 +16,7 @@ import psycopg
 import redis
 from chaos.fleet.deliveries import Arrived, Deliveries
 from chaos.fleet.judge import Evidence, Judge, Violation
+from chaos.fleet.kills import Kills
 from chaos.fleet.load import Load
 from chaos.fleet.mirror import Mirror
 from chaos.fleet.raw_watch import RawWatch
@@ -37,6 +38,7 @@ CATCH_UP_SECONDS = 60.0 * PATIENCE
 FIRST_SECONDS = 180.0 * PATIENCE
 """A fleet that starts has a JVM to boot."""
 TRANSACTIONS_A_SECOND = 80.0
+_COLLECT_SECONDS = 0.01
 READER_BYTES = 256 * 2**20
 """I10, and twice the largest row on top."""
 
@@ -60,6 +62,9 @@ class Field:
         self.acks_may_vanish = self.may_repeat = False
         self.reads: list[Read] = []
         """What snapshots have read to their ends since the last barrier."""
+        self.kills = Kills()
+        """Of the trial that is made now."""
+        self._collected: list[Arrived] = []
         self._witness = Witness(self.rig.dsn, f"witness_{pipeline}")
         self._deliveries = Deliveries(servers.kafka.bootstrap, pipeline)
         self._raw = RawWatch(servers.kafka.bootstrap, pipeline)
@@ -106,6 +111,11 @@ class Field:
         self._own -= 1
         return self._own
 
+    def collect(self) -> None:
+        """What has arrived so far: at the end of a long trial it would take too long to read it all."""
+        self._deliveries.discover()
+        self._collected += self._deliveries.poll(_COLLECT_SECONDS)
+
     def reader_status(self) -> ReaderStatus | None:
         value = self.redis.get(names.reader_status_key(self.pipeline))
         return ReaderStatus.decode(value) if isinstance(value, bytes) else None
@@ -115,7 +125,7 @@ class Field:
         begun = time.monotonic()
         outcome = Outcome()
         self._sentinels += 1
-        arrived: list[Arrived] = []
+        arrived, self._collected = self._collected, []
         try:
             with waiting_for(outcome.violations, "I7", seconds):
                 lsn = self._sentinel()

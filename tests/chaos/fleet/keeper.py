@@ -64,13 +64,15 @@ class Keeper:
             thread.join(_STOP_SECONDS)
         return child.exit_code if child is not None else None
 
-    def kill(self) -> None:
-        """SIGKILL to it and to all it started, as when a machine goes; it is started again at once."""
+    def kill(self) -> bool:
+        """SIGKILL to it and to all it started, as when a machine goes; it is started again at once. Whether it was
+        there."""
         pid = self.pid
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.killpg(pid, SIGKILL)
             wait(lambda: self.pid != pid, 10, f"{self.name} is gone")
+        return pid is not None
 
     def freeze(self) -> None:
         self._signal_group(SIGSTOP)

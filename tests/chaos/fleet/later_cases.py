@@ -3,9 +3,10 @@
 Invariant: data only, as in `matrix.py`, of which this is a part.
 """
 
-from chaos.fleet import faults, link_faults, second_sink, server_faults, soak
+from chaos.fleet import faults, link_faults, second_sink, server_faults, soak, storms
 from chaos.fleet.cases import Case, Variant
-from chaos.fleet.links import ALWAYS
+from chaos.fleet.kills import Kind
+from chaos.fleet.links import ALWAYS, Link
 
 from tidegate.failpoints import Failpoint
 
@@ -15,14 +16,16 @@ _LANE_POINTS = (
     (Failpoint.LANE_FENCED, 1, 0),
     (Failpoint.LANE_WRITTEN, 10, 0),
     (Failpoint.LANE_CURSOR_SENT, 10, 1),
-    (Failpoint.LANE_COMMITTED, 10, 1),
+    (Failpoint.LANE_COMMITTED, 10, 0),
     (Failpoint.LANE_ACKED, 10, 0),
 )
+# A source that is not there any more and does not say so, and a sink that takes everything and answers nothing.
+_QUICK_LINKS = {(Link.READER_POSTGRES, "half-open"), (Link.PROCESSOR_KAFKA, "deaf")}
 
 
 def _link_variants() -> list[Variant]:
     return [
-        Variant(f"{link}, {kind}", link_faults.faulty(link, kind), nightly=4)
+        Variant(f"{link}, {kind}", link_faults.faulty(link, kind), int((link, kind) in _QUICK_LINKS), 4)
         for link in ALWAYS
         for kind in link_faults.KINDS
     ] + [Variant(f"{link}, flapping", link_faults.flapping(link), nightly=4) for link in ALWAYS]
@@ -34,13 +37,15 @@ LATER = (
         "kill -9 of Spark's driver and worker, at any time and at the lane's failpoints",
         EVERYTHING,
         (
-            Variant("driver and all", faults.processor_killed, nightly=30),
+            Variant("driver and all", faults.processor_killed, quick=1, nightly=30),
             Variant("worker", faults.worker_killed, nightly=30),
+            Variant("driver and all, again and again", storms.storm(Kind.DRIVER), nightly=5),
+            Variant("worker, again and again", storms.storm(Kind.WORKER), nightly=10),
             *(
                 Variant(f"worker at {point}", faults.killed_at(point, times=times), quick, 12)
                 for point, times, quick in _LANE_POINTS
             ),
-            Variant("held before its commit", faults.ack_held_back, quick=1, nightly=10),
+            Variant("held before its commit", faults.ack_held_back, nightly=10),
         ),
         missing="executors of a cluster",
     ),
@@ -73,7 +78,7 @@ LATER = (
         "each link cut, half-open, deaf, lossy, slow, flapping",
         EVERYTHING,
         (
-            Variant("any link, any fault", link_faults.any_link, quick=1, nightly=20),
+            Variant("any link, any fault", link_faults.any_link, nightly=20),
             *_link_variants(),
         ),
     ),
@@ -91,7 +96,8 @@ LATER = (
         (
             Variant("pg_terminate_backend", faults.sender_terminated, nightly=40),
             Variant("kill -9 after acks", server_faults.postgres_crashed_after_acks, quick=1, nightly=40),
-            Variant("kill -9", server_faults.killed("postgres"), nightly=30),
+            Variant("kill -9", server_faults.killed(Kind.POSTGRES), nightly=30),
+            Variant("kill -9, again and again", storms.storm(Kind.POSTGRES), nightly=4),
         ),
     ),
     Case("M27", "password, role, pg_hba, limits", "B5", missing="services/reader/tests (test_refusals)"),
@@ -114,7 +120,7 @@ LATER = (
         "M31",
         "hostile values, compared with the other decoder",
         "I1 I6",
-        (Variant("in every trial's load", faults.calm, quick=1, nightly=4),),
+        (Variant("in every trial's load", faults.calm, nightly=4),),
         missing="every type × every setting is the codec's own tests",
     ),
     Case(

@@ -3,8 +3,9 @@
 Invariant: every number from M01 to M45 stands here, built or with its reason.
 """
 
-from chaos.fleet import bulk, faults, link_faults, lost_faults, server_faults, snapshot_faults
+from chaos.fleet import bulk, faults, holes, link_faults, lost_faults, server_faults, snapshot_faults, storms
 from chaos.fleet.cases import Alone, Case, Variant
+from chaos.fleet.kills import Kind
 from chaos.fleet.later_cases import EVERYTHING, LATER
 from chaos.fleet.links import Link
 
@@ -15,7 +16,7 @@ _READER_POINTS = (
     (Failpoint.READER_EPOCH_BEGUN, 1, 0),
     (Failpoint.READER_RECEIVED, 20, 0),
     (Failpoint.READER_SENT, 20, 0),
-    (Failpoint.READER_PRODUCED, 20, 1),
+    (Failpoint.READER_PRODUCED, 20, 0),
     (Failpoint.READER_ACKS_READ, 10, 0),
     (Failpoint.READER_STATUS_DUE, 10, 0),
     (Failpoint.READER_STATUS_SENT, 10, 0),
@@ -35,12 +36,20 @@ MATRIX = (
             Variant("at reader_goodbye", faults.reader_killed_while_it_stops, nightly=6),
         ),
     ),
-    Case("M02", "kill -9 of the reader every 0.3 to 3 s", EVERYTHING, (Variant("storm", faults.reader_storm, 0, 10),)),
+    Case(
+        "M02",
+        "kill -9 of the reader every 0.3 to 3 s, and each time it is back",
+        EVERYTHING,
+        (
+            Variant("storm", faults.reader_storm, 0, 10),
+            Variant("again and again", storms.storm(Kind.READER), nightly=12),
+        ),
+    ),
     Case(
         "M03",
         "interleaved transactions, reader killed between their commits",
         EVERYTHING,
-        (Variant("two sessions", faults.interleaved, quick=1, nightly=30),),
+        (Variant("two sessions", faults.interleaved, nightly=30),),
     ),
     Case(
         "M04",
@@ -61,7 +70,7 @@ MATRIX = (
         "slot dropped, made anew, invalidated",
         "I8",
         (
-            Variant("dropped", lost_faults.slot_dropped, nightly=4, lost=True),
+            Variant("dropped", lost_faults.slot_dropped, quick=1, nightly=4, lost=True),
             Variant("made anew", lost_faults.slot_made_anew, nightly=4, lost=True),
             Variant("invalidated", lost_faults.slot_invalidated, nightly=4, lost=True),
         ),
@@ -86,10 +95,11 @@ MATRIX = (
         "raw topic trimmed, deleted, compacted",
         "I1 I8, repetition by id only",
         (
-            Variant("trimmed by delete_records", server_faults.log_trimmed, nightly=20),
+            Variant("trimmed by delete_records", server_faults.log_trimmed, quick=1, nightly=20),
             Variant("deleted", server_faults.log_deleted, nightly=10),
             Variant("made again and longer while the lane stands", server_faults.log_made_again, nightly=10),
             Variant("set to compact", server_faults.log_compacted, nightly=6),
+            Variant("a frame missing before another", holes.frame_missing, nightly=6),
         ),
         missing="the brokers' disk lost: the simulator (topic_wiped)",
     ),
@@ -98,7 +108,8 @@ MATRIX = (
         "brokers killed and frozen",
         EVERYTHING,
         (
-            Variant("one broker, kill -9", server_faults.killed("kafka"), nightly=40),
+            Variant("one broker, kill -9", server_faults.killed(Kind.KAFKA), quick=1, nightly=40),
+            Variant("kill -9, again and again", storms.storm(Kind.KAFKA), nightly=20),
             Variant("one broker, frozen", server_faults.frozen("kafka"), nightly=20),
         ),
         missing="three brokers: leader chase, not enough replicas, unclean election",
@@ -124,7 +135,8 @@ MATRIX = (
         "Redis killed, emptied, set back, full, frozen",
         EVERYTHING,
         (
-            Variant("kill -9", server_faults.killed("redis"), quick=1, nightly=60),
+            Variant("kill -9", server_faults.killed(Kind.REDIS), quick=1, nightly=60),
+            Variant("kill -9, again and again", storms.storm(Kind.REDIS), nightly=4),
             Variant("FLUSHALL", server_faults.redis_emptied, quick=1, nightly=40),
             Variant("FLUSHALL while the lane stands", server_faults.redis_emptied_while_the_lane_stands, nightly=20),
             Variant("set back to a copy", server_faults.redis_set_back, nightly=20),
@@ -147,7 +159,7 @@ MATRIX = (
         (
             Variant("paused, resumed, cancelled at any time", snapshot_faults.toyed_with, quick=1, nightly=50),
             Variant("asked for, and all die", snapshot_faults.read_while_all_dies, nightly=40),
-            Variant("a large table for a new pipeline, ten kills", Alone(bulk.read_under_kills, bulk.settings), 1, 20),
+            Variant("a large table for a new pipeline, ten kills", Alone(bulk.read_under_kills, bulk.settings), 0, 20),
         ),
     ),
     Case(
@@ -162,7 +174,7 @@ MATRIX = (
         "M19",
         "PostgreSQL stopped fast, with the sink blocked and without",
         "I9, then I1–I7",
-        (Variant("pg_ctl stop -m fast", server_faults.postgres_stopped_fast, quick=1, nightly=25),),
+        (Variant("pg_ctl stop -m fast", server_faults.postgres_stopped_fast, nightly=25),),
     ),
     *LATER,
 )

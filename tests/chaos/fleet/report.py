@@ -11,6 +11,7 @@ from statistics import median
 
 from chaos.figures import commit, write_json
 from chaos.fleet.cases import Case
+from chaos.fleet.kills import Told, back_in_words, in_words, summed
 from chaos.fleet.trial import Result, machine
 from rich.table import Table
 
@@ -36,8 +37,11 @@ class Report:
         said = "ok" if result.is_good else "; ".join([*result.violations, result.error]).strip("; ")
         return (
             f"{done:4}/{of} {result.case} {result.variant:32} {result.seconds:5.1f} s"
-            f"  back in {result.recovery_seconds:4.1f} s  {result.events:5} events  {said}"
+            f"  back in {result.recovery_seconds:4.1f} s  {result.events:5} events  {said}{_killed(result.kills)}"
         )
+
+    def killed(self) -> str:
+        return "kills: " + in_words(summed(each.kills for each in self.results))
 
     def rows(self) -> list[dict[str, object]]:
         return [_row(case, [each for each in self.results if each.case == case.number]) for case in self.cases]
@@ -62,6 +66,7 @@ class Report:
             "tier": self.tier,
             "commit": commit(),
             "machine": machine(),
+            "kills": summed(each.kills for each in self.results),
             "cases": self.rows(),
             "trials": [asdict(result) for result in self.results],
         }
@@ -86,6 +91,7 @@ class Report:
             "<!doctype html><meta charset=utf-8><title>Chaos</title><style>body{font:15px system-ui;margin:2rem}"
             "td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd}.bad{background:#fdd}</style>"
             f"<h1>Chaos, {html.escape(self.tier)}</h1><p>Seed {html.escape(self.seed)}, {html.escape(machine())}</p>"
+            f"<p>{html.escape(self.killed())}</p>"
             f"<table><tr>{head}</tr>{body}</table><h2>Broken</h2><ul>{failed or '<li>nothing</li>'}</ul>"
         )
 
@@ -103,10 +109,19 @@ def _row(case: Case, results: Sequence[Result]) -> dict[str, object]:
         "transactions": sum(each.transactions for each in results),
         "events": sum(each.events for each in results),
         "repeated": sum(each.duplicates for each in results),
+        "kills": in_words(summed(each.kills for each in results)),
         "held_mb": max((each.held_bytes for each in results), default=0) // _MEGABYTE,
         "reader_mb": max((each.reader_bytes for each in results), default=0) // _MEGABYTE,
         "missing": _missing(case, results),
     }
+
+
+def _killed(told: Told) -> str:
+    """Of a storm, how long it took to come back each time."""
+    storms = [
+        f"{of['kills']} kills of {kind}: {back_in_words(of)} s" for kind, of in told.items() if of["back_seconds"]
+    ]
+    return "".join(f"  ({each})" for each in storms)
 
 
 def _missing(case: Case, results: Sequence[Result]) -> str:

@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from chaos.figures import write_json
+from chaos.fleet.kills import Told, back_in_words, in_words, summed
 from chaos.fleet.matrix import MATRIX
 from chaos.fleet.plants import PLANTS
 
@@ -39,6 +40,8 @@ def add(results: dict[str, Any], report: dict[str, Any]) -> None:
         results.setdefault("simulator", []).append(report["simulator"])
         return
     results.setdefault("runs", []).append({key: report[key] for key in ("seed", "tier", "commit", "machine")})
+    kills = [results.get("kills", {}), *(trial.get("kills", {}) for trial in report["trials"])]
+    results["kills"] = summed(kills)
     for trial in report["trials"]:
         row = results.setdefault("variants", {}).setdefault(f"{trial['case']} {trial['variant']}", _empty())
         row["trials"] += 1
@@ -70,6 +73,7 @@ def page(results: dict[str, Any]) -> str:
         "",
         _summary(results, rows),
         "",
+        *_killed(results.get("kills", {})),
         "| case | fault | trials | broken | back in s: median, most | events | most WAL held, MB | reader, MB |",
         "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
     ]  # fmt: skip
@@ -107,6 +111,23 @@ def _summary(results: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         f"**{trials} trials, {broken} broken**, in {runs} runs: {transactions:,} transactions, {events:,} events,"
         f" {repeated} of them came twice. No failure in N trials means, at 95 %, a rate below 3/N."
     )
+
+
+def _killed(told: Told) -> list[str]:
+    """Times are of storms, where coming back is waited for after each kill."""
+    if not told:
+        return []
+    rows = [f"| {kind} | {of['kills']} | {back_in_words(of)} |" for kind, of in told.items()]
+    return [
+        f"**Kills with SIGKILL: {in_words(told)}**, counted since kinds are told apart. After a kill the fleet is"
+        " back when something that was committed since has been delivered and confirmed; in a storm the next kill waits"
+        " for that.",
+        "",
+        "| killed | times | back in s: median, most |",
+        "| --- | ---: | --- |",
+        *rows,
+        "",
+    ]
 
 
 def _line(case: str, variant: str, row: dict[str, Any] | None) -> str:

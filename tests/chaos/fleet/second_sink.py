@@ -15,6 +15,7 @@ import yaml
 from chaos.fleet import files, target
 from chaos.fleet.faults import FLOW_SECONDS, REACH_SECONDS, flow, pause
 from chaos.fleet.field import CATCH_UP_SECONDS, Fault, Field
+from chaos.fleet.kills import Kind, kill
 from chaos.fleet.link_faults import KINDS
 from chaos.fleet.links import Link
 from chaos.fleet.rig import SINK
@@ -38,7 +39,7 @@ def table_link(kind: str, *, seconds: tuple[float, float] = (3, 8), dies: bool =
             order = dict(KINDS[kind])
             field.links.tell(Link.PROCESSOR_TARGET, str(order.pop("do")), **order)
             if dies:
-                draw.choice((field.reader, field.processor)).kill()
+                kill(field, draw.choice((Kind.READER, Kind.DRIVER)))
             _others_go_on(field)
             pause(draw.uniform(*seconds))
             _gate_waits(field, sink)
@@ -70,7 +71,7 @@ def disk_full(field: Field, draw: random.Random) -> None:
         _others_go_on(field)
         _stands(field, sink)
         if draw.random() < 0.5:
-            field.processor.kill()
+            kill(field, Kind.DRIVER)
         disk.free()
         flow(field, draw)
         files.compare(field, sink, CATCH_UP_SECONDS)
@@ -123,11 +124,11 @@ def _configure(field: Field, draw: random.Random, change: Callable[[list[_Sink]]
     values = yaml.safe_load(file.read_text())
     values["sinks"] = change(values["sinks"])
     file.write_text(yaml.safe_dump(values))
-    keepers = [field.reader, field.processor]
+    keepers = [(field.reader, Kind.READER), (field.processor, Kind.DRIVER)]
     draw.shuffle(keepers)
-    for keeper in keepers:
+    for keeper, kind in keepers:
         if draw.random() < 0.5:
-            keeper.kill()
+            kill(field, kind)
         else:
             keeper.end()
             keeper.start()

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from chaos.fleet.faults import FLOW_SECONDS, REACH_SECONDS, flow, pause
 from chaos.fleet.field import Fault, Field
+from chaos.fleet.kills import Kind, kill, kill_and_start
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from kit.topics import configure
@@ -26,13 +27,10 @@ _FAST_STOP_SECONDS = 10.0
 _CALL_SECONDS = 20.0
 
 
-def killed(name: str) -> Fault:
+def killed(kind: Kind) -> Fault:
     def fault(field: Field, draw: random.Random) -> None:
         flow(field, draw)
-        server: Server = getattr(field.servers, name)
-        server.kill()
-        pause(draw.uniform(0, 2))
-        server.start()
+        kill_and_start(field, kind, lambda: pause(draw.uniform(0, 2)))
 
     return fault
 
@@ -55,8 +53,7 @@ def postgres_crashed_after_acks(field: Field, draw: random.Random) -> None:
     """What was confirmed since the checkpoint is forgotten by the slot."""
     field.rig.sql("CHECKPOINT")
     field.load.wait_for(draw.randint(50, 150), FLOW_SECONDS)
-    field.servers.postgres.kill()
-    field.servers.postgres.start()
+    kill_and_start(field, Kind.POSTGRES)
 
 
 def postgres_stopped_fast(field: Field, draw: random.Random) -> None:
@@ -81,7 +78,7 @@ def redis_emptied(field: Field, draw: random.Random) -> None:
         field.redis.flushall()
         flow(field, draw)
     if draw.random() < 0.5:
-        field.reader.kill()
+        kill(field, Kind.READER)
 
 
 def redis_set_back(field: Field, draw: random.Random) -> None:
@@ -92,7 +89,7 @@ def redis_set_back(field: Field, draw: random.Random) -> None:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(data, copy)
     field.load.wait_for(draw.randint(20, 80), FLOW_SECONDS)
-    server.kill()
+    kill(field, Kind.REDIS)
     shutil.rmtree(data)
     copy.rename(data)
     server.start()

@@ -4,16 +4,14 @@ Invariant: what is asked for is answered, and each snapshot is over when the fau
 it. Which rows have to arrive then is told to the field; the judge looks whether they did, and as what.
 """
 
-import os
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from signal import SIGKILL
 
 from chaos.fleet.asking import Asking
-from chaos.fleet.faults import REACH_SECONDS, flow, pause, worker
+from chaos.fleet.faults import REACH_SECONDS, flow, pause
 from chaos.fleet.field import PATIENCE, Field
+from chaos.fleet.kills import Kind, kill, kill_and_start
 from chaos.fleet.mirror import Row
 from chaos.fleet.rows import Read
 from chaos.fleet.tables import Number
@@ -119,12 +117,11 @@ def _see_the_end(field: Field, asking: Asking, asked: Asked) -> None:
 
 
 def _kill_reader(field: Field) -> None:
-    field.reader.kill()
+    kill(field, Kind.READER)
 
 
 def _kill_worker(field: Field) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(worker(field), SIGKILL)
+    kill(field, Kind.WORKER)
 
 
 def reading_terminated(field: Field) -> None:
@@ -136,8 +133,7 @@ def reading_terminated(field: Field) -> None:
 
 
 def _crash_source(field: Field) -> None:
-    field.servers.postgres.kill()
-    field.servers.postgres.start()
+    kill_and_start(field, Kind.POSTGRES)
 
 
 def read_in_calm(field: Field, draw: random.Random) -> None:

@@ -7,6 +7,7 @@ import random
 
 from chaos.fleet import faults, link_faults, server_faults
 from chaos.fleet.field import Fault, Field
+from chaos.fleet.kills import Kind
 
 ANY: tuple[Fault, ...] = (
     faults.reader_killed,
@@ -19,9 +20,9 @@ ANY: tuple[Fault, ...] = (
     link_faults.any_link,
     link_faults.any_link,
     link_faults.acks_slow_and_cancelled,
-    server_faults.killed("kafka"),
-    server_faults.killed("redis"),
-    server_faults.killed("postgres"),
+    server_faults.killed(Kind.KAFKA),
+    server_faults.killed(Kind.REDIS),
+    server_faults.killed(Kind.POSTGRES),
     server_faults.redis_emptied,
     server_faults.log_refuses,
 )

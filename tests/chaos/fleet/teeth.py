@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 from chaos.figures import write_json
 from chaos.fleet.cases import Case, Variant
-from chaos.fleet.faults import worker
 from chaos.fleet.field import Field
+from chaos.fleet.kills import worker
 from chaos.fleet.links import python_path
 from chaos.fleet.matrix import chosen
 from chaos.fleet.plants import FOLDER, PLANTS, VARIABLE
@@ -42,7 +42,7 @@ BAITS: dict[str, tuple[str, ...]] = {
     "refused event skipped": ("M31",),
     "random event ids": ("M31",),
     "dead letter dropped": ("M31",),
-    "hole in seq ignored": ("M13", "M12:frames refused", "M02"),
+    "hole in seq ignored": ("M10:a frame missing",),
     "cursor outside the transaction": ("M20:worker",),
 }
 

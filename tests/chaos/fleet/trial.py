@@ -17,6 +17,7 @@ from chaos.fleet import faults
 from chaos.fleet.cases import Alone, Case, Tier, Variant
 from chaos.fleet.field import CATCH_UP_SECONDS, Fault, Field, Outcome, waiting_for
 from chaos.fleet.judge import Violation
+from chaos.fleet.kills import Kills, Told
 from chaos.fleet.rig import Rig, Servers
 from confluent_kafka import KafkaException
 from kit.wait import DeadlinePassedError, wait
@@ -38,6 +39,7 @@ class Result:
     duplicates: int
     held_bytes: int
     reader_bytes: int
+    kills: Told = field(default_factory=dict)
     violations: Sequence[str] = ()
     error: str = ""
 
@@ -67,13 +69,13 @@ class Trials:
     def run(self, case: Case, variant: Variant, number: int) -> Result:
         seed = f"{self.seed}/{case.number}/{variant.name}/{number}"
         begun = time.monotonic()
-        outcome, duplicates, error = Outcome(), 0, ""
+        outcome, duplicates, error, kills = Outcome(), 0, "", Kills()
         try:
             if isinstance(variant.fault, Alone):
                 outcome = self._alone(variant.fault, random.Random(seed))
             else:
                 ground = self.ground()
-                before = ground.duplicates
+                before, ground.kills = ground.duplicates, kills
                 tried = self._lost if variant.lost else self._tried
                 outcome = tried(ground, variant.fault, random.Random(seed))
                 duplicates = ground.duplicates - before
@@ -85,7 +87,7 @@ class Trials:
                 error = ""
         except (psycopg.Error, KafkaException, redis.RedisError, OSError) as failed:
             error = f"{type(failed).__name__} in the trial itself: {str(failed)[:200].partition(chr(10))[0]}"
-        result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, error)
+        result = self._result(case, variant, seed, time.monotonic() - begun, outcome, duplicates, kills, error)
         if not result.is_good:
             self._keep_evidence(result)
         self._end_alone()
@@ -161,7 +163,15 @@ class Trials:
         return outcome
 
     def _result(
-        self, case: Case, variant: Variant, seed: str, seconds: float, outcome: Outcome, duplicates: int, error: str
+        self,
+        case: Case,
+        variant: Variant,
+        seed: str,
+        seconds: float,
+        outcome: Outcome,
+        duplicates: int,
+        kills: Kills,
+        error: str,
     ) -> Result:
         figures = self._field.figures if self._field is not None else None
         return Result(
@@ -175,6 +185,7 @@ class Trials:
             duplicates=duplicates,
             held_bytes=figures.held_bytes if figures else 0,
             reader_bytes=figures.resident_bytes.get("reader", 0) if figures else 0,
+            kills=kills.told(),
             violations=tuple(map(str, outcome.violations)),
             error=error,
         )

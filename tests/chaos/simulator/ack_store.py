@@ -4,16 +4,17 @@ The script's own text is tested against a real server (test of the ack store); h
 for it, which that test proves to be the same.
 """
 
-import copy
 import json
 import random
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import redis
+from chaos.simulator.memory import remembered_ack
 
 from tidegate.checkpoint.store import AckOutcome, compare
-from tidegate.contracts.ack import Ack, decode_ack
+from tidegate.contracts.ack import Ack
 from tidegate.errors import DecodeError
 
 _SNAPSHOTS_KEPT = 12
@@ -75,11 +76,11 @@ class Redis:
         return outcome.value.encode(), value if stored is None else stored
 
     def save(self) -> None:
-        self._snapshots = [*self._snapshots, copy.deepcopy(self._hashes)][-_SNAPSHOTS_KEPT:]
+        self._snapshots = [*self._snapshots, _copy(self._hashes)][-_SNAPSHOTS_KEPT:]
 
     def roll_back(self, dice: random.Random) -> None:
         if self._snapshots:
-            self._hashes = copy.deepcopy(dice.choice(self._snapshots))
+            self._hashes = _copy(dice.choice(self._snapshots))
             self.has_forgotten = True
 
     def lose_everything(self) -> None:
@@ -105,9 +106,15 @@ class Line:
         return getattr(self._server, name)
 
 
+def _copy(hashes: dict[str, dict[bytes, bytes]]) -> dict[str, dict[bytes, bytes]]:
+    return {key: dict(values) for key, values in hashes.items()}
+
+
+@lru_cache(2048)
 def _read(value: bytes) -> Ack | None:
     document = json.loads(value)
     try:
-        return decode_ack(value, sink=document["sink"], generation=document["generation"])
+        ack: Ack = remembered_ack(value, sink=document["sink"], generation=document["generation"])
     except DecodeError:
         return None
+    return ack

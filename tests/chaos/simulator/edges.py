@@ -36,6 +36,8 @@ class Stream:
         self._sender: Walsender | None = None
         self._arrived: deque[bytes] = deque()
         self._is_closed = False
+        self.is_waited_for = False
+        """Somebody stands in `readable`."""
         self.last_heard = world.time.now
 
     async def execute(self, command: str) -> list[tuple[str | None, ...]]:
@@ -63,7 +65,7 @@ class Stream:
         sender = self._sender
         if sender is None or self._is_closed:
             raise broken_link()
-        most = self._world.dice.randint(0, 24)
+        most = self.drawn()
         source = sender.out
         batch = [source.popleft() for _ in range(min(most, len(source)))]
         if not batch and not sender.is_alive:
@@ -73,7 +75,18 @@ class Stream:
         return batch
 
     async def readable(self, timeout_seconds: float) -> None:
+        self.is_waited_for = True
         await Pause()
+        self.is_waited_for = False
+
+    @property
+    def has_nothing(self) -> bool:
+        sender = self._sender
+        return sender is not None and not self._is_closed and sender.is_alive and not sender.out
+
+    def drawn(self) -> int:
+        """How much of what has arrived a look at the socket brings, at most."""
+        return self._world.dice.randint(0, 24)
 
     def wake(self) -> None:
         return

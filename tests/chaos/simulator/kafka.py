@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from aiokafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from chaos.simulator.clock import Pause
+from chaos.simulator.memory import remembered_header
 
-from tidegate.contracts.frame import FrameHeader, decode_header
+from tidegate.contracts.frame import FrameHeader
 from tidegate_processor.kafka_clients import RawTopicView
 
 
@@ -61,7 +62,7 @@ class RawTopic:
         return self.records[offset].value if 0 <= offset < self.end else None
 
     def append(self, value: bytes) -> int:
-        header = decode_header(value)
+        header = remembered_header(value)
         self.records.append(Record(self.end, value, header, self._judge(header)))
         self._logged(self.records[-1])
         return self.end - 1
@@ -157,6 +158,10 @@ class SparkSource:
         self._topic, self._id = topic, topic.id
         self.at = topic.beginning if starting is None else starting
         self.began_at = self.at
+
+    def has_nothing(self, most: int) -> bool:
+        topic = self._topic
+        return topic.id == self._id and topic.beginning <= self.at <= topic.end and (not most or self.at == topic.end)
 
     def take(self, most: int) -> list[tuple[int, bytes]]:
         if self._topic.id != self._id or not self._topic.beginning <= self.at <= self._topic.end:

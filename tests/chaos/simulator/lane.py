@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from chaos.simulator.ack_store import Line
 from chaos.simulator.kafka import DataLoss, RawTopic, SparkSource
+from chaos.simulator.memory import remembered_header
 from chaos.simulator.oracle import LaneLedger
+from chaos.simulator.rest import Rest, rest_of
 from chaos.simulator.sink import Sink, SinkServer
 
 from tidegate.config.sinks import SinkConfig
@@ -18,7 +20,7 @@ from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
 from tidegate.contracts.epoch import decode_epoch
-from tidegate.contracts.frame import FrameKind, decode_frame, decode_header
+from tidegate.contracts.frame import FrameKind, decode_frame
 from tidegate.contracts.request import Asked, LaneRequest
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.position import Position
@@ -71,17 +73,21 @@ class Worker:
         self.is_kept = False
         """It served an earlier batch; Spark has called another worker meanwhile, perhaps."""
         self._is_draining = False
-        self._world, self._lane = world, lane
+        self._world, self._lane, self.lane_name = world, lane, lane.name
         self._delivery: Delivery | None = None
+        self._rest: Rest | None = None
         settings = StageSettings(world.config, lane.name, _CONFIG_EPOCH, incarnation)
         self.line = Line(world.redis)
         self._link = LaneLink(self.line, world.config.pipeline, settings)  # type: ignore[arg-type]
 
     def turn(self, most: int, *, ended: bool = False) -> None:
+        if self._rest is not None and not ended and self._rest.lasts(self, most):
+            return
+        self._rest = None
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
         if records and self._lane.server.cursor is None and not self._lane.config.required:
-            self._lane.ledger.suffix_from = decode_header(records[0][1]).first
+            self._lane.ledger.suffix_from = remembered_header(records[0][1]).first
         if records:
             if self.is_kept and _is_old(delivery, records[0][0]):
                 self.close()
@@ -97,8 +103,11 @@ class Worker:
         self._link.acknowledge(delivery.ack())
         self._die_at(KillPoint.AFTER_ACK)
         self.is_drained = self._is_draining
+        if not records and not self.is_drained:
+            self._rest = rest_of(self._world, self, delivery, self._link)
 
     def close(self) -> None:
+        self._rest = None
         if self._delivery is not None:
             self._delivery.close()
             self._delivery = None

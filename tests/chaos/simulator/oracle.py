@@ -7,11 +7,13 @@ frames from the topic model, durability from the sink models.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chaos.simulator.gaps import Announced, announced_by, pass_gaps
 from chaos.simulator.kafka import RawTopic, Record
 from chaos.simulator.postgres import Change, Committed, Slot
 from chaos.simulator.sink import Batch
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.cursor import decode_cursor
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import Position
 
@@ -45,6 +47,11 @@ class LaneLedger:
     """After a rewind, what was delivered before comes again."""
     events: int = 0
     letters: int = 0
+    excused: set[Lsn] = field(default_factory=set)
+    """Transactions in a gap that was announced, and that this lane has passed."""
+    passed: set[Announced] = field(default_factory=set)
+    place: tuple[tuple[str, bool], int] = (("", False), 0)
+    """Of its committed cursor: the topic's life, and the next offset."""
 
 
 class Oracle:
@@ -61,6 +68,8 @@ class Oracle:
         self.excused_below = Lsn(0)
         """Somebody else moved the slot here while nobody was left to know where it had been."""
         self.confirms = 0
+        self.topic: RawTopic | None = None
+        self.gaps: list[Announced] = []
         self._changes: dict[Position, tuple[Committed, Change]] = {}
         self._ends: dict[Position, Lsn] = {}
         self._ids: dict[str, tuple[Position, int]] = {}
@@ -71,7 +80,6 @@ class Oracle:
     def begin_anew(self) -> None:
         """The slot went before anything was read from it: the pipeline begins with its next one."""
         self.expected.clear()
-        self._changes.clear()
 
     def committed(self, entry: Committed) -> None:
         self.expected.append(entry)
@@ -90,6 +98,8 @@ class Oracle:
             self._check_id(lane, event.id, event.position, hash(event.value))
             self._check_order(lane, event.position)
             lane.events += 1
+        if self.topic is not None:
+            pass_gaps(lane, decode_cursor(batch.cursor), self.topic, self)
         for letter in batch.letters:
             change = self._known(lane, letter.position)
             if not change.is_poison or letter.payload != change.message:
@@ -99,6 +109,9 @@ class Oracle:
 
     def logged(self, record: Record) -> None:
         """A frame that ends with a COMMIT lets the source forget all of that transaction."""
+        gap = announced_by(record, self.topic, self) if self.topic is not None else None
+        if gap is not None:
+            self.gaps.append(gap)
         header = record.header
         ended = self._ends.get(header.last)
         if record.is_valid and ended is not None and header.messages and header.safe_lsn < ended:
@@ -115,6 +128,8 @@ class Oracle:
         if before is not None and (ack.position < before.position or ack.safe_lsn < before.safe_lsn):
             raise Violation("I12", "an ack went back", f"{ack.sink} {before.position} to {ack.position}")
         self._floor[ack.generation, ack.sink] = ack
+        if self.topic is not None:
+            pass_gaps(lane, ack, self.topic, self)
         pending = None if self.is_unknowable else self.pending(lane)
         if pending is not None and (pending.commit_lsn < ack.safe_lsn or self._missing(lane, ack.position)):
             detail = f"{lane.name} acks {ack.position} safe {format_lsn(ack.safe_lsn)}, lacks {_text(pending)}"
@@ -166,7 +181,9 @@ class Oracle:
         for entry in self.expected[lane.complete :]:
             if slot is not None and entry.commit_lsn >= slot.confirmed:
                 return False
-            for position in self._positions(entry):
+            if entry.commit_lsn in lane.excused:
+                continue
+            for position in entry.positions:
                 if position not in lane.have and not any(first <= position <= last for first, last in held):
                     return True
         return False
@@ -206,16 +223,13 @@ class Oracle:
     def _is_done(self, lane: LaneLedger, entry: Committed) -> bool:
         if lane.suffix_from is not None and entry.position(0) < lane.suffix_from:
             return True
-        if entry.commit_lsn < self.excused_below:
+        if entry.commit_lsn < self.excused_below or entry.commit_lsn in lane.excused:
             return True
-        return all(position in lane.have for position in self._positions(entry))
+        return lane.have.issuperset(entry.positions)
 
     def _missing(self, lane: LaneLedger, upto: Position) -> bool:
         entry = self.pending(lane)
-        return entry is not None and any(p <= upto and p not in lane.have for p in self._positions(entry))
-
-    def _positions(self, entry: Committed) -> list[Position]:
-        return [entry.position(at) for at, change in enumerate(entry.changes) if change.relation is not None]
+        return entry is not None and any(p <= upto and p not in lane.have for p in entry.positions)
 
 
 def _text(entry: Committed) -> str:

@@ -6,7 +6,9 @@ makes a failing run shrink.
 
 import random
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from chaos.simulator.dice import Dice
 from chaos.simulator.faults import RARE, Fault
 
 FEWEST_STEPS, MOST_STEPS = 200, 500
@@ -17,6 +19,7 @@ _OFTEN = frozenset({Fault.TWO_INCARNATIONS, Fault.SINK_HOLDS})
 _RARE_ENABLED = 0.7
 _RARE_DRAWN = (*sorted(RARE - {Fault.STANDBY_PROMOTED}), *3 * (Fault.SERVER_SWAPPED,), Fault.STANDBY_PROMOTED)
 """Most other servers are told by their LSNs alone; it takes many to try what looks at the generation."""
+_RESNAPSHOTS = 0.5
 _ACTIONS = {
     "load": 30,
     "send": 18,
@@ -29,6 +32,7 @@ _ACTIONS = {
     "checkpoint": 2,
     "save": 2,
 }
+_NAMES, _UP_TO = tuple(_ACTIONS), tuple(accumulate(_ACTIONS.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,15 @@ class Plan:
     frame_bytes: int
     faults: tuple[Fault, ...]
     steps: tuple[Step, ...]
+    resnapshots: bool = False
+    """What the policy says of a lost slot or gap."""
 
     def without(self, numbers: frozenset[int]) -> "Plan":
         return replace(self, steps=tuple(step for step in self.steps if step.number not in numbers))
 
 
 def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
-    dice = random.Random(seed)
+    dice = Dice(seed)
     common = [fault for fault in Fault if fault not in RARE]
     faults = [fault for fault in common if dice.random() < (_OFTEN_ENABLED if fault in _OFTEN else _FAULT_ENABLED)]
     if dice.random() < _RARE_ENABLED:
@@ -68,14 +74,20 @@ def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
     count = dice.randint(FEWEST_STEPS, MOST_STEPS)
     steps = []
     rare_at = dice.randrange(count // 3, count)
+    enabled = [fault for fault in faults if fault not in RARE]
+    rare = next((fault for fault in faults if fault in RARE), None)
     for number in range(count):
-        action, own = dice.choices(tuple(_ACTIONS), tuple(_ACTIONS.values()))[0], dice.getrandbits(48)
-        enabled = [fault for fault in faults if fault not in RARE]
+        action, own = dice.choices(_NAMES, cum_weights=_UP_TO)[0], dice.getrandbits(48)
         if enabled and dice.random() < rate:
             action = f"fault {dice.choice(enabled)}"
-        rare = next((fault for fault in faults if fault in RARE), None)
         if rare is not None and number == rare_at:
             action = f"fault {rare}"
         steps.append(Step(number, action, own))
     kept = tuple(step for step in steps if step.fault is None or step.fault in allowed)
-    return Plan(seed, required, cursors_in_group, frame_bytes, tuple(f for f in faults if f in allowed), kept)
+    enabled = tuple(fault for fault in faults if fault in allowed)
+    return Plan(seed, required, cursors_in_group, frame_bytes, enabled, kept, _resnapshots(seed))
+
+
+def _resnapshots(seed: int) -> bool:
+    """By dice of its own: the runs of before stay as they were."""
+    return random.Random(f"resnapshots {seed}").random() < _RESNAPSHOTS

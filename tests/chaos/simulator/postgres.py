@@ -51,6 +51,11 @@ class Committed:
     time: int
     first_lsn: Lsn
     changes: list[Change]
+    positions: tuple[Position, ...] = field(init=False)
+    """Of its events; what takes an ordinal and is no event is left out."""
+
+    def __post_init__(self) -> None:
+        self.positions = tuple(self.position(at) for at, each in enumerate(self.changes) if each.relation is not None)
 
     def position(self, ordinal: int) -> Position:
         return Position(self.commit_lsn, ordinal)

@@ -7,12 +7,13 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache, lru_cache
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from chaos.simulator import edges
 from chaos.simulator.clock import Pause
+from chaos.simulator.memory import STAND_INS
 from chaos.simulator.verdicts import reader_begins
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
@@ -27,10 +28,12 @@ import tidegate_reader.opening
 import tidegate_reader.publisher
 import tidegate_reader.raw_log
 import tidegate_reader.raw_watch
+import tidegate_reader.repair
 import tidegate_reader.resume
+import tidegate_reader.slot_making
+import tidegate_reader.snapshot.levelling
 from tidegate.checkpoint.redis_store import read_acks, read_lineage
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.contracts.control import decode_control
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import TransientError
 
@@ -43,16 +46,13 @@ FRAMES_IN_FLIGHT = 16
 
 
 @cache
-def configuration(required: tuple[bool, ...]) -> PipelineConfig:
+def configuration(required: tuple[bool, ...], *, resnapshots: bool = False) -> PipelineConfig:
     sinks = [
         {"name": f"lane{number}", "type": "kafka_topics", "required": each} for number, each in enumerate(required)
     ]
     values = document("sim", kafka="127.0.0.1:9092", redis_url="redis://127.0.0.1:6379/0", sinks=sinks)
+    values["source"]["slot"] = {"on_lost": "resnapshot" if resnapshots else "fail"}
     return checked(values, {POSTGRES_PASSWORD: "none", REDIS_PASSWORD: "none"})
-
-
-# Asked for at every turn, and mostly the same: a seventh of a run's time.
-_decode_control = lru_cache(maxsize=64)(decode_control)
 
 
 async def _pause(seconds: float) -> None:
@@ -67,6 +67,9 @@ class _Secrets:
 
     def token_bytes(self, count: int) -> bytes:
         return self._dice.randbytes(count)
+
+    def token_hex(self, count: int) -> str:
+        return self._dice.randbytes(count).hex()
 
 
 @contextmanager
@@ -92,6 +95,8 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     return [
         *_of_the_start(world),
         *_of_the_gap(world),
+        *_of_the_repair(world),
+        *STAND_INS,
         (tidegate_reader.raw_log, "WINDOW", WINDOW),
         (tidegate_reader.publisher, "MAX_FRAMES_IN_FLIGHT", FRAMES_IN_FLIGHT),
         (tidegate_reader.intake, "time", clock),
@@ -103,7 +108,6 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         (tidegate_processor.place, "time", clock),
         (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
         (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
-        (tidegate_processor.control, "decode_control", _decode_control),
     ]
 
 
@@ -146,7 +150,7 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "check", check),
         (opening, "read_raw_log", read_log),
         (opening, "current_topic_id", topic_id),
-        (opening, "ensure_publication", nothing),
+        (tidegate_reader.slot_making, "ensure_publication", nothing),
         (opening, "connect_async", lambda _: world.redis),
         (opening, "lineage_now", lineage),
         (opening, "say_lineage", say),
@@ -173,4 +177,30 @@ def _of_the_gap(world: "World") -> list[tuple[Any, str, Any]]:
         (gap, "lanes_have_spoken", spoken),
         (gap, "pause", _pause),
         (gap, "time", world.time),
+    ]
+
+
+def _of_the_repair(world: "World") -> list[tuple[Any, str, Any]]:
+    """The snapshots topic, which no fault takes: what is noted stays."""
+    repair = tidegate_reader.repair
+
+    async def read_kept(config: PipelineConfig, generation: str) -> Any:
+        await Pause()
+        return world.notes.kept(generation)
+
+    async def write_record(producer: Any, config: PipelineConfig, generation: Any, record: Any) -> None:
+        await Pause()
+        world.notes.write(generation.id, record)
+
+    async def nothing(*_: Any) -> None:
+        return
+
+    return [
+        (repair, "read_kept", read_kept),
+        (repair, "write_record", write_record),
+        (repair, "open_producer", nothing),
+        (repair, "close_producer", nothing),
+        (repair, "secrets", _Secrets(world.seed + 1)),
+        (repair, "unix_microseconds", world.time.unix_microseconds),
+        (tidegate_reader.snapshot.levelling, "unix_microseconds", world.time.unix_microseconds),
     ]

@@ -12,8 +12,10 @@ from chaos.simulator.clock import Pause, Signal
 from chaos.simulator.edges import Side, Stream
 from chaos.simulator.kafka import Outcome, Producer
 from chaos.simulator.oracle import Violation
+from chaos.simulator.rest import looked_in_vain, may_rest
 
 from tidegate.checkpoint.redis_store import read_acks
+from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError, TransientError
@@ -29,6 +31,7 @@ from tidegate_reader.opening import Run
 from tidegate_reader.progress import Progress
 from tidegate_reader.publisher import Publisher, epoch_over
 from tidegate_reader.raw_watch import RawWatch
+from tidegate_reader.repair import eased
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.source_watch import SourceWatch
 
@@ -50,8 +53,12 @@ class LogPublisher(Publisher):
         self.in_flight_bytes += len(frame.data)
         self._sent.append((frame, self._producer.send(frame.data)))
 
+    @property
+    def can_settle(self) -> bool:
+        return bool(self._sent) and self._sent[0][1].outcome is not Outcome.PENDING
+
     def settle_one(self) -> bool:
-        if not self._sent or self._sent[0][1].outcome is Outcome.PENDING:
+        if not self.can_settle:
             return False
         frame, produce = self._sent[0]
         self._settled(frame, self._outcome(produce))
@@ -88,10 +95,12 @@ class ReaderProcess:
         self._world = world
         self._stop = Signal()
         self._stream: Stream | None = None
+        self._intake: Intake | None = None
         self._keeper: Keeper | None = None
         self._watch: SourceWatch | None = None
         self._raw_watch: RawWatch | None = None
         self._lineage: Lineage | None = None
+        self._said: tuple[Lineage | None, bytes] = (None, b"")
         self._generation, self._topic_life = "", world.topic.life
         self._confirmed = 0
         self._coroutine: Coroutine[Any, Any, None] = self._life()
@@ -101,12 +110,28 @@ class ReaderProcess:
         return self.exit_code is None and self.publisher is not None
 
     def turn(self) -> None:
-        if self.exit_code is None:
-            self._guarded(lambda: self._coroutine.send(None))
+        if self.exit_code is None and not self._rested():
+            self._guarded(self._go_on)
+
+    def _rested(self) -> bool:
+        """Whether this turn could only look at an empty link and wait on, and has been counted as such (`rest`)."""
+        intake, stream = self._intake, self._stream
+        if (
+            intake is None
+            or stream is None
+            or self._stop.is_set()
+            or not may_rest(intake, stream, self._world.time.now)
+        ):
+            return False
+        self._world.acting = self
+        stream.drawn()
+        looked_in_vain(intake)
+        return True
 
     def settle(self) -> None:
-        if self.is_running and self.publisher is not None:
-            self._guarded(self.publisher.settle_one)
+        publisher = self.publisher
+        if self.exit_code is None and publisher is not None and publisher.can_settle:
+            self._guarded(publisher.settle_one)
 
     def send_status(self) -> None:
         if self.is_running and self.feedback is not None:
@@ -137,7 +162,9 @@ class ReaderProcess:
         """`Reporter`: Redis away means that it is said again later."""
         if self._lineage is not None and self._keeper is not None and self._world.redis.is_up:
             lineage = self._keeper.updated(self._lineage)
-            self._world.redis.set(lineage_key(self._world.config.pipeline), lineage.encode())
+            if lineage != self._said[0]:
+                self._said = lineage, lineage.encode()
+            self._world.redis.set(lineage_key(self._world.config.pipeline), self._said[1])
 
     def stop(self) -> None:
         self._stop.set()
@@ -150,6 +177,9 @@ class ReaderProcess:
     def close(self) -> None:
         self._coroutine.close()
 
+    def _go_on(self) -> None:
+        self._coroutine.send(None)
+
     async def _life(self) -> None:
         world = self._world
         await Pause()
@@ -158,7 +188,7 @@ class ReaderProcess:
         await Pause()
         self._stream = Stream(world)
         opened = await opening.begin(world.config, checked, side, self._stream, Exported(world.config))  # type: ignore[arg-type]
-        intake = self._flow(opened, side, self._stream)
+        self._intake = intake = self._flow(opened, side, self._stream)
         await intake.run(self._stop)  # type: ignore[arg-type]
         assert self.feedback is not None
         await self.feedback.send()
@@ -168,6 +198,10 @@ class ReaderProcess:
         world, plan, config = self._world, opened.plan, self._world.config
         world.note(f"epoch {opened.stamp.number} {plan.mode} at {opened.stamp.offset} from {plan.position}")
         durable, history = plan.safe_lsn, opened.history
+        if plan.mode is EpochMode.RESNAPSHOT:
+            world.counts["gaps announced"] += 1
+        if world.plan.resnapshots and world.dice.random() < 0.7:  # else it dies before that is written down
+            world.notes.announced(opened.stamp.generation.id)
         gate = Gate(config.required_sinks, confirmed=opened.confirmed, durable=durable, history=history)
         framer = Framer(
             opened.stamp,
@@ -222,9 +256,9 @@ class ReaderProcess:
         except StopIteration:
             self._ended(ExitCode.CLEAN)
         except TidegateError as error:
-            self.error = error
+            self.error = eased(self._world.config, error) if self.is_running else error
             self._coroutine.close()
-            self._ended(error.exit_code)
+            self._ended(self.error.exit_code)
 
     def _ended(self, code: ExitCode) -> None:
         self.exit_code = code

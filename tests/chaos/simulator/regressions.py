@@ -50,6 +50,7 @@ def _written(regression: Regression) -> dict[str, object]:
         "cursors_in_group": plan.cursors_in_group,
         "frame_bytes": plan.frame_bytes,
         "faults": plan.faults,
+        "resnapshots": plan.resnapshots,
         "steps": [[step.number, step.action, step.seed] for step in plan.steps],
     }
 
@@ -62,5 +63,6 @@ def _read(document: dict[str, object]) -> Regression:
         document["frame_bytes"],  # type: ignore[arg-type]
         tuple(map(Fault, document["faults"])),  # type: ignore[arg-type]
         tuple(Step(*step) for step in document["steps"]),  # type: ignore[attr-defined]
+        bool(document.get("resnapshots")),
     )
     return Regression(document["name"], document["violation"], document["open"], plan)  # type: ignore[arg-type]

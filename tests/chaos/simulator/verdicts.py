@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from chaos.simulator.world import World
 
 
+_REPAIRED = ("SLOT_MISSING", "SLOT_LOST", "GAP_LOST")
+
+
 def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
     if error.code == "GENERATION_CHANGED" and (world.lineage_is_gone or world.slot_was_tampered):
         return
@@ -29,7 +32,7 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
     cursor = _cursor(lane)
     if error.code == "GAP_LOST" and cursor and cursor.safe_lsn < world.oracle.excused_below:
         return  # a slot that somebody moved, as only this lane's own sink still tells
-    if error.code == "RAW_TOPIC_TRIMMED" and not lane.config.required and cursor:
+    if error.code in ("RAW_TOPIC_TRIMMED", "GAP_LOST") and not lane.config.required and cursor:
         # That nothing was between its place and the beginning is more than anybody can prove.
         if _is_there(world, cursor):
             raise Violation("I7", "lane LOST though its place is there", lane.name)
@@ -39,6 +42,9 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
 
 
 def check_reader_lost(world: "World", error: TidegateError | None) -> None:
+    is_left_to_us = world.plan.resnapshots and not world.oracle.is_forked
+    if is_left_to_us and error is not None and error.code in _REPAIRED:
+        raise Violation("I7", f"a loss that was to be repaired is LOST ({error.code})", str(error))
     if world.slot_was_tampered or world.oracle.is_forked or world.topic.was_wiped or _is_forgotten(world):
         return
     if error is not None and error.code == "FAILOVER_UNPROVEN" and not _has_valid_frames(world):

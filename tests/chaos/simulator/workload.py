@@ -73,10 +73,11 @@ class Workload:
             transaction.changes.append(Change(lsn, message, None, b""))
             return
         table, key = dice.randrange(len(self.tables)), dice.randrange(_KEYS)
-        held = any((table, key) in other.keys for other in self.server.open.values() if other is not transaction)
-        if held:  # a row lock
-            return
-        transaction.keys.add((table, key))
+        row = (table, key)
+        for other in self.server.open.values():
+            if row in other.keys and other is not transaction:
+                return  # a row lock
+        transaction.keys.add(row)
         token = b"token-%d" % self._token()
         if self._poison and dice.random() < 0.1:
             token += b"-poison"
