@@ -33,6 +33,7 @@ from tidegate.contracts.frame import (
     decode_frame,
     encode_frame,
 )
+from tidegate.contracts.gap import Gap, GapReason
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.mark import Mark, MarkKind
@@ -106,7 +107,7 @@ FIRST_EPOCH = EpochRecord(
 SECOND_EPOCH = replace(FIRST_EPOCH, previous=PreviousEpoch(1, 0, 99, 99))
 REFEED_EPOCH = replace(SECOND_EPOCH, mode=EpochMode.REFEED, start_lsn=COMMIT_LSN, tail=Position(COMMIT_LSN, 2))
 STEP = Branch(3, Lsn(0x16B3800), 1, END_LSN, 100)
-FAILOVER_EPOCH = replace(SECOND_EPOCH, branch=STEP)
+GAP = Gap(COMMIT_LSN, 40, NONCE.hex(), GapReason.SLOT_MISSING)
 ROWS = b"1\ttea\n2\t\\N\n"
 WINDOW = SnapshotHead(
     NONCE, ORDERS.relation_id, reading_number(2, 1), 4, 2, COMMIT_TIME, Position(COMMIT_LSN, 1), 105, is_last=True
@@ -130,7 +131,8 @@ def frames() -> dict[str, tuple[FrameHeader, tuple[SchemaEntry, ...], bytes, int
     return {
         "epoch-first": (header(FrameKind.EPOCH, **epoch, epoch=1), (), FIRST_EPOCH.encode(), 0),
         "epoch-refeed": (header(FrameKind.EPOCH, **epoch), (), REFEED_EPOCH.encode(), 0),
-        "epoch-failover": (header(FrameKind.EPOCH, **epoch), (), FAILOVER_EPOCH.encode(), 0),
+        "epoch-failover": (header(FrameKind.EPOCH, **epoch), (), replace(SECOND_EPOCH, branch=STEP).encode(), 0),
+        "epoch-gap": (header(FrameKind.EPOCH, **epoch), (), replace(REFEED_EPOCH, gap=GAP).encode(), 0),
         "wal": (
             header(messages=4, changes=2),
             current(ORDERS),

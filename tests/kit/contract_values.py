@@ -11,6 +11,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress
 from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, OpenTransaction, SchemaEntry, SchemaRole
+from tidegate.contracts.gap import Gap, GapReason
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.refused_shape import RefusedShape
@@ -88,6 +89,7 @@ OPTIONS = st.builds(
     StreamOptions, st.lists(TEXT, max_size=3).map(tuple), st.integers(1, 4), st.booleans(), st.booleans(), TEXT
 )
 BRANCH = st.builds(Branch, SHORT, st.none() | LSN, SHORT, st.none() | LSN, LONG)
+GAP = st.builds(Gap, LSN, LONG, st.binary(min_size=16, max_size=16).map(bytes.hex), st.sampled_from(GapReason))
 EPOCH = st.builds(
     EpochRecord,
     st.sampled_from(EpochMode),
@@ -99,6 +101,7 @@ EPOCH = st.builds(
     SHORT,
     TEXT,
     st.none() | BRANCH,
+    st.none() | GAP,
 )
 DETAILS = st.dictionaries(TEXT, TEXT | LONG | st.booleans() | st.none() | st.lists(TEXT, max_size=2), max_size=3)
 MARK = st.builds(Mark, st.sampled_from(MarkKind), DETAILS)

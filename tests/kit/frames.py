@@ -13,6 +13,7 @@ from tidegate.contracts.frame import (
     SchemaRole,
     encode_frame,
 )
+from tidegate.contracts.gap import Gap, GapReason
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.snapshot import SnapshotHead
@@ -52,23 +53,29 @@ class RawLog:
         self._epoch_offset = NO_OFFSET
         self._nonce = bytes(16)
 
-    def epoch(self, number: int | None = None, *, refeed_from: Lsn | None = None) -> bytes:
+    def epoch(self, number: int | None = None, *, refeed_from: Lsn | None = None, gap_to: Lsn | None = None) -> bytes:
+        """`gap_to`: the log goes on there, and what a sink lacks before is nowhere."""
         previous = PreviousEpoch(self._epoch, self._epoch_offset, self._seq, len(self.frames) - 1)
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
         self._nonce = self._epoch.to_bytes(16, "big")
-        reached = self.position
-        if refeed_from is not None:
-            self.position = before(refeed_from)
+        reached, start = self.position, gap_to or refeed_from
+        mode = EpochMode.CONTINUE if start is None else EpochMode.RESNAPSHOT if gap_to else EpochMode.REFEED
+        if start is not None:
+            self.position = before(start)
+        if gap_to is not None:
+            self.safe_lsn = gap_to
+        gap = Gap(gap_to, len(self.frames), bytes(16).hex(), GapReason.SLOT_MISSING) if gap_to else None
         record = EpochRecord(
-            mode=EpochMode.CONTINUE if refeed_from is None else EpochMode.REFEED,
-            start_lsn=self.safe_lsn if refeed_from is None else refeed_from,
+            mode=mode,
+            start_lsn=start or self.safe_lsn,
             tail=reached,
             options=StreamOptions(("tidegate_shop",), 1, messages=True),
             previous=previous if self.frames else None,
             topic_id=self._topic_id,
             server_version=180004,
             software="kit",
+            gap=gap,
         )
         frame = self._append(FrameKind.EPOCH, self.position, (), [record.encode()])
         self._epoch_offset = len(self.frames) - 1

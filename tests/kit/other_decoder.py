@@ -14,7 +14,8 @@ _LINE = re.compile(
     r'table (?P<table>(?:"(?:[^"]|"")*"|[^":. ]+)\.(?:"(?:[^"]|"")*"|[^": ]+)): (?P<kind>[A-Z]+):', re.DOTALL
 )
 _COLUMN = re.compile(r' (?P<name>"(?:[^"]|"")*"|[^"\[ ]+)\[(?P<type>"[^"]*"(?:\[\])?|[^\]]*(?:\[\])?)\]:', re.DOTALL)
-_QUOTED = re.compile(r"(?P<bits>B)?'(?P<text>(?:[^']|'')*)'", re.DOTALL)
+# By stretches, not by characters: values have up to megabytes, and what was matched is never tried in another way.
+_QUOTED = re.compile(r"(?P<bits>B)?'(?P<text>(?:[^']++|'')*+)'", re.DOTALL)
 _BOOLEANS = {"true": "t", "false": "f"}
 
 

@@ -24,10 +24,18 @@ _FOLDER = os.environ.get(VARIABLE)
 
 
 class Failpoint(StrEnum):
+    READER_LOSS_NOTED = "reader_loss_noted"
+    """That the slot or a gap is lost is written down, and nothing is done about it."""
+    READER_SLOT_DROPPED = "reader_slot_dropped"
+    """One that was invalidated; the new one is not made."""
+    READER_SLOT_REMADE = "reader_slot_remade"
+    """In place of one that was lost; no epoch frame tells of it."""
     READER_STREAM_STARTED = "reader_stream_started"
     """The slot is ours, the epoch has not begun."""
     READER_EPOCH_BEGUN = "reader_epoch_begun"
     """The epoch frame is acknowledged."""
+    READER_GAP_ANNOUNCED = "reader_gap_announced"
+    """In that frame; the snapshot that is owed for it is not begun."""
     READER_RECEIVED = "reader_received"
     """Messages are read from the server and not in the raw topic."""
     READER_SENT = "reader_sent"

@@ -62,6 +62,8 @@ MISTAKES: list[tuple[str, object, str, str]] = [
     ("source.slot", {"name": "a%b"}, "source.slot.name", "CONFIG_FORMAT"),
     ("source.slot", {"create": "yes"}, "source.slot.create", "CONFIG_TYPE"),
     ("source.slot", {"temporary": True, "failover": True}, "source.slot.failover", "SLOT_TEMPORARY_FAILOVER"),
+    ("source.slot", {"temporary": True, "on_lost": "resnapshot"}, "source.slot.on_lost", "SLOT_TEMPORARY_RESNAPSHOT"),
+    ("source.slot", {"on_lost": "skip"}, "source.slot.on_lost", "CONFIG_CHOICE"),
     ("source.tls", {"mode": "verify_full"}, "source.tls.mode", "CONFIG_CHOICE"),
     ("source.tls", {"mode": "require", "ca": "/ca.pem"}, "source.tls.ca", "TLS_UNVERIFIED"),
     ("source.tls", {"cert": "/c.pem"}, "source.tls.key", "TLS_KEY_PAIR"),

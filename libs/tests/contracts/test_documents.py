@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from kit.contract_examples import DEAD_LETTER, FIRST_EPOCH, LANE, READER, SCHEMA_CHANGE, STEP
+from kit.contract_examples import DEAD_LETTER, FIRST_EPOCH, GAP, LANE, READER, SCHEMA_CHANGE, STEP
 
 from tidegate.contracts.dead_letter import decode_dead_letter
 from tidegate.contracts.epoch import decode_epoch
@@ -86,12 +86,19 @@ def test_a_dead_letter_with_a_wrong_member_is_refused(member: str, value: object
         ("branch", STEP.to_json() | {"offset": -1}),
         ("branch", STEP.to_json() | {"fork": 5}),
         ("branch", STEP.to_json() | {"begins": "0/G"}),
+        ("gap", {}),
+        ("gap", "0/1"),
+        ("gap", GAP.to_json() | {"lsn": 5}),
+        ("gap", GAP.to_json() | {"offset": -1}),
+        ("gap", GAP.to_json() | {"offset": True}),
+        ("gap", GAP.to_json() | {"snapshot": "ab"}),
+        ("gap", GAP.to_json() | {"reason": "dropped"}),
     ],
 )
 def test_an_epoch_with_a_wrong_member_is_refused(member: str, value: object) -> None:
     with pytest.raises(DecodeError) as refused:
         decode_epoch(changed(FIRST_EPOCH.encode(), **{member: value}))
-    assert refused.value.code == "EPOCH_MALFORMED"
+    assert refused.value.code == ("EPOCH_MODE_UNKNOWN" if value == "resume" else "EPOCH_MALFORMED")
 
 
 @pytest.mark.parametrize(("member", "value"), [("kind", "party"), ("kind", []), ("details", []), ("details", None)])

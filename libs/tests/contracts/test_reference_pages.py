@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from kit.contract_examples import FOLDER, STEP
+from kit.contract_examples import FOLDER, GAP, STEP
 
 ROOT = Path(__file__).parents[3]
 FRAME_PAGE = (ROOT / "docs/reference/frame.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Snapshot request", "snapshot-request.json snapshot-request-pause.json"),
         ("Snapshot status", "snapshot-status.json"),
         ("Snapshot table status", "snapshot-table-status.json"),
-        ("Epoch", "frame-v1-epoch-failover.bin"),
+        ("Epoch", "frame-v1-epoch-failover.bin frame-v1-epoch-gap.bin"),
         ("Mark", "frame-v1-mark.bin"),
     ],
 )
@@ -69,6 +69,10 @@ def test_every_member_stands_on_the_page_and_no_other(heading: str, document: st
 
 def test_every_member_of_a_branch_stands_on_the_page_and_no_other() -> None:
     assert set(MEMBER.findall(_section("Branch"))) == set(STEP.to_json())
+
+
+def test_every_member_of_a_gap_stands_on_the_page_and_no_other() -> None:
+    assert set(MEMBER.findall(_section("Gap"))) == set(GAP.to_json())
 
 
 def test_every_member_of_a_status_stands_on_the_page_and_no_other() -> None:

@@ -4,39 +4,21 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from kit.starts import GENERATION, SLOT, TAIL, acks, log
 
-from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode
-from tidegate.contracts.frame import FrameHeader, FrameKind
-from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, Position, before
 from tidegate_reader import resume
 from tidegate_reader.raw_log import RawLog
-from tidegate_reader.resume import SlotStart, SourceIdentity, generation_of, start_lsn, uncovered
-from tidegate_reader.tail import Tail
+from tidegate_reader.resume import SourceIdentity, generation_of, start_lsn, uncovered
 
 NOW = 1_795_000_000_000
 plan = partial(resume.plan, now=NOW)
 SOURCE = SourceIdentity(7, 1, "shop", "slot")
-GENERATION = Generation(7, 1, "shop", "slot", b"n" * 16)
-TAIL = Tail(GENERATION, 4, b"e" * 16, 10, 30, 40, Position(Lsn(500), 2), Lsn(540))
 EMPTY = RawLog(0, 0, None, None)
-SLOT = SlotStart(confirmed=Lsn(300), started=Lsn(0), wal_end=Lsn(10_000), created=False)
-
-
-def log(first: Position = BEGINNING, beginning: int = 0) -> RawLog:
-    header = FrameHeader(FrameKind.EPOCH, GENERATION, 1, b"e" * 16, 0, 0, first, first, Lsn(0), 0)
-    return RawLog(beginning, 41, header, TAIL)
-
-
-def acks(**safe: int) -> dict[str, Ack]:
-    return {
-        sink: Ack(sink, GENERATION.id, 4, "topic", offset, before(Lsn(lsn)), Lsn(lsn), 0)
-        for offset, (sink, lsn) in enumerate(safe.items(), 20)
-    }
 
 
 def test_a_whole_log_is_continued_and_its_tail_skipped() -> None:
@@ -97,6 +79,15 @@ def test_a_sink_that_joins_does_not_stop_the_stream() -> None:
 def test_a_server_that_went_back_is_another_history() -> None:
     with pytest.raises(StreamError) as lost:
         plan(replace(SLOT, wal_end=Lsn(539)), acks(a=400), ["a"], log(), "topic")
+    assert lost.value.code == "SOURCE_WENT_BACK"
+
+
+def test_restored_with_acks_rolled_back_and_the_log_trimmed() -> None:
+    """A sink has a part of a transaction whose COMMIT the server's WAL does not have, and nothing else tells."""
+    part = {"a": replace(acks(a=400)["a"], position=Position(Lsn(530), 3))}
+    emptied = RawLog(40, 40, None, None)
+    with pytest.raises(StreamError) as lost:
+        plan(replace(SLOT, wal_end=Lsn(530)), part, ["a"], emptied, "topic")
     assert lost.value.code == "SOURCE_WENT_BACK"
 
 

@@ -1,5 +1,7 @@
 """The snapshot before the stream, against real servers: every row once, then every change, and nothing between."""
 
+import re
+from itertools import pairwise
 from typing import Any
 
 import psycopg
@@ -12,6 +14,7 @@ from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot import decode_snapshot
 
 INITIAL = "snapshot.mode=initial"
+SMALL_FRAMES = ("raw_topic.max_frame=16KiB",)
 
 
 def source(fleet: Any, table: str = "orders", key: int = 1) -> dict[Any, Any]:
@@ -65,6 +68,8 @@ def test_a_second_start_reads_nothing_again(fleet: Any) -> None:
 def test_an_empty_table_begins_and_ends(fleet: Any) -> None:
     fleet.reader(INITIAL)
     wait(lambda: completed(fleet) == ["orders"], 20, "the table is complete")
+    marks = snapshot_marks(fleet.frames())
+    assert [mark.kind for mark in marks] == [MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED]
     assert snapshots(fleet) == []
 
 
@@ -130,6 +135,33 @@ def test_the_shape_is_the_one_that_the_stream_sends(fleet: Any) -> None:
     from_stream = {entry for each in frames if each.header.kind is FrameKind.WAL for entry in each.schema}
     assert from_snapshot == from_stream
     assert not any(mark.kind is MarkKind.SCHEMA_CHANGE for mark in snapshot_marks(frames))
+
+
+def test_several_tables_are_read_at_the_same_time(fleet: Any) -> None:
+    """By connections that share one snapshot: rows of one table stand between those of another."""
+    for name in ("port", "starboard"):
+        fleet.sql(f"CREATE TABLE {name} AS SELECT n AS id, repeat('x', 100) AS note FROM generate_series(1, 4000) n")
+        fleet.sql(f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
+    fleet.settings["source"]["publication"] = {"tables": ["public.port", "public.starboard"]}
+    fleet.reader(INITIAL, "snapshot.connections=2", "snapshot.max_rows_per_second=3000", *SMALL_FRAMES)
+    wait(lambda: sorted(completed(fleet)) == ["port", "starboard"], 30, "both are complete")
+    heads = [each.head for each in snapshots(fleet)]
+    assert sum(one.relation_id != next_.relation_id for one, next_ in pairwise(heads)) > 2
+    assert not any(head.has_window for head in heads)
+    for name in ("port", "starboard"):
+        assert replica(fleet).named(name) == source(fleet, name)
+
+
+def test_a_snapshot_that_is_held_too_long_is_given_up_and_the_rest_read_beside_the_stream(fleet: Any) -> None:
+    fleet.sql("INSERT INTO orders (note) SELECT repeat('x', 100) FROM generate_series(1, 12000)")
+    slow = ("snapshot.max_transaction_age=1s", "snapshot.max_rows_per_second=3000", "snapshot.range=1MiB")
+    fleet.reader(INITIAL, *slow, *SMALL_FRAMES)
+    fleet.sql("UPDATE orders SET note = 'after' WHERE id IN (1, 12000)")
+    wait(lambda: completed(fleet) == ["orders"], 60, "the table is complete")
+    wait(lambda: len(replica(fleet).changes) == 2, 20, "both changes are there")
+    assert re.search("snapshot_export_given_up.*SNAPSHOT_TOO_OLD", fleet.log())
+    assert {each.head.has_window for each in snapshots(fleet)} == {True, False}
+    assert replica(fleet).named("orders") == source(fleet)
 
 
 def test_a_row_larger_than_a_frame_travels_in_parts(fleet: Any) -> None:

@@ -97,8 +97,9 @@ def test_rows_in_flight_are_bounded_before_the_stream_too() -> None:
             if not (taken := outlet.take(framer, 0.0, is_alone=True)):
                 break
             flying += taken
-        assert 2**20 < sum(len(frame.data) for frame in flying) <= 2 * 2**20 + 2**16
-        waiting = asyncio.create_task(outlet.until_something_may_go())
+        assert 2**19 < sum(frame.size for frame in flying) <= 2**20 + 2**16
+        never = asyncio.create_task(asyncio.Event().wait())
+        waiting = asyncio.create_task(outlet.until_something_may_go_or(never, 60))
         await asyncio.sleep(0)
         assert not waiting.done()
         durable(flying[0], 1)
@@ -116,9 +117,9 @@ def rests_after(size: int) -> float:
         framer = make_framer(max_frame_bytes=2**19)
         outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None, clock=lambda: now)
         durable = outlet.before(lambda _frame, _offset: None)
-        for _ in range(2):
-            await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * size], 1))
+        await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * size], 1))
         [rows] = outlet.take(framer, now)
+        await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * size], 1))
         now += 0.01
         durable(rows, 1)
         begun = now
@@ -143,9 +144,9 @@ def test_rows_do_not_rest_when_the_stream_is_still() -> None:
         framer = make_framer(max_frame_bytes=2**19)
         outlet = Outlet(0, in_flight=lambda: 0, most_in_flight=1, wake=lambda: None, clock=lambda: 100.0)
         durable = outlet.before(lambda _frame, _offset: None)
-        for _ in range(2):
-            await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * 2**18], 1))
+        await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * 2**18], 1))
         [rows] = outlet.take(framer, 99.0)
+        await outlet.put(Insert(FrameKind.SNAPSHOT, (), [b"x" * 2**18], 1))
         assert outlet.take(framer, 99.5) == []  # it is still in flight
         durable(rows, 1)
         assert len(outlet.take(framer, 100.0)) == 1

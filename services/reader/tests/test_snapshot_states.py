@@ -41,9 +41,14 @@ def snapshots(state: SnapshotState, ack_offset: int = 15) -> tuple[Snapshots, di
     )  # fmt: skip
     acks = {"orders": Ack("orders", "g", 1, "one", ack_offset, BEGINNING, Lsn(0), 0)}
     config = SimpleNamespace(snapshot=SimpleNamespace(mode=SnapshotMode.NEVER))
-    around = SimpleNamespace(config=config, log=SimpleNamespace(info=quiet, warning=quiet))
+    around = SimpleNamespace(
+        config=config,
+        log=SimpleNamespace(info=quiet, warning=quiet),
+        progress=SimpleNamespace(),
+        health=SimpleNamespace(up=quiet, degraded=quiet),
+    )
     at_start = (acks, ("orders",), "one", BEGINS)
-    parts = (around, None, SimpleNamespace(), Store(), Kept({ID: record}), None, 2, at_start, quiet)
+    parts = (around, None, SimpleNamespace(), Store(), Kept({ID: record}), None, 2, at_start, None, quiet)
     return Snapshots(*cast(Any, parts)), acks
 
 

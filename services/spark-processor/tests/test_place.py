@@ -239,3 +239,19 @@ def test_the_log_is_looked_at_after_the_fence() -> None:
     )
 
     assert late.ingest.next_offset == 4
+
+
+def test_a_re_feed_from_a_transaction_that_a_sink_has_in_part_is_no_gap() -> None:
+    """What commits before it is there, whatever the log last said to be safe (seed 106085)."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.split_transaction([row(1), row(2)], [row(3)])
+    log.frames.pop()
+    feed(deliver(sink), log)
+    log.safe_lsn = Lsn(log.position.commit_lsn - 0x10)
+    log.epoch(2, refeed_from=log.position.commit_lsn)
+    log.transaction(row(1), row(2), row(3))
+
+    feed(deliver(sink), log, start=2)
+
+    assert notes(sink) == [1, 2, 3]

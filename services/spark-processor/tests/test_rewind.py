@@ -6,6 +6,7 @@ import pytest
 from kit.frames import RawLog, row
 from kit.memory_sink import MemorySink
 
+from tidegate.checkpoint.store import AckOutcome, compare
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor, decode_cursor
@@ -216,6 +217,22 @@ def test_the_cursor_says_that_it_was_rewound_until_the_lane_has_passed_its_ack()
         assert sink.cursor is not None
         said.append(decode_cursor(sink.cursor.encode()).rewound_from)
     assert said == [ack.position, ack.position, None]
+
+
+def test_rewound_before_an_epoch_that_was_acked() -> None:
+    """A reader died within a transaction: in the name of the epoch before, no more is claimed than was acked."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.split_transaction([row(1), row(2)], [row(3)])
+    log.frames.pop()
+    log.position, log.safe_lsn = decode_frame(log.frames[-1]).header.last, decode_frame(log.frames[-1]).header.safe_lsn
+    log.epoch()
+    acked = deliver(log, sink).ack()
+    rewind(log, sink, offset=2, acked=acked)
+    again = deliver(log, sink, stop=0, acked=acked).ack()
+    assert acked is not None
+    assert again is not None
+    assert (again.epoch, compare(acked, again)) == (acked.epoch - 1, AckOutcome.LOWER)
 
 
 def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_ack() -> None:

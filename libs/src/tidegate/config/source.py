@@ -14,6 +14,7 @@ from tidegate.config.base import Duration, Many, Model, Size
 from tidegate.config.problems import refuse
 from tidegate.config.secret import Secret
 from tidegate.config.tables import MAX_NAME_BYTES, TablePattern
+from tidegate.config.values import OnLost as OnLost
 from tidegate.config.values import TlsMode as TlsMode
 from tidegate.config.values import WithoutIdentity as WithoutIdentity
 
@@ -74,7 +75,9 @@ class SourceTls(Model):
 
 class Slot(Model):
     name: str = Field("", pattern=r"^[a-z0-9_]{0,63}$", description="Replication slot. Default: `tidegate_<pipeline>`.")
-    create: bool = Field(True, description="Create the slot at the first start. A lost slot is never created again.")
+    create: bool = Field(
+        True, description="Create the slot at the first start. A lost slot is created again only by `on_lost`."
+    )
     temporary: bool = Field(False, description="Drop the slot when the reader stops: for trials only.")
     failover: bool = Field(False, description="Synchronise the slot to standbys (PostgreSQL 17 and later).")
 
@@ -84,6 +87,25 @@ class Slot(Model):
         description="How much WAL the slot may hold before that is told as yellow, then red. Default: what the server"
         " allows (`max_slot_wal_keep_size`), 10 GiB where it has no limit.",
     )
+
+    on_lost: OnLost = Field(
+        OnLost.FAIL,
+        description="What is done where the slot is gone, invalidated or beyond what sinks have and raw topic holds."
+        " `fail`: the reader ends (exit 3), a person decides. `resnapshot`: the slot is made anew if it has to be"
+        " (`create`), the gap is announced, and all tables are read once, whatever `snapshot.mode` says; at most three"
+        " times a day. Rows that were deleted in the gap stay in sinks that keep rows by key.",
+    )
+
+    @field_validator("on_lost")
+    @classmethod
+    def _what_is_dropped_at_every_stop_is_not_lost(cls, on_lost: OnLost, info: ValidationInfo) -> OnLost:
+        if on_lost is OnLost.RESNAPSHOT and info.data.get("temporary"):
+            raise refuse(
+                code="SLOT_TEMPORARY_RESNAPSHOT",
+                reason="a temporary slot is gone at every stop, so every start would read all tables",
+                remedy="Set temporary: false or on_lost: fail.",
+            )
+        return on_lost
 
     @field_validator("failover")
     @classmethod

@@ -63,6 +63,11 @@ class WithoutIdentity(StrEnum):
     ALLOW = "allow"
 
 
+class OnLost(StrEnum):
+    FAIL = "fail"
+    RESNAPSHOT = "resnapshot"
+
+
 class SnapshotMode(StrEnum):
     NEVER = "never"
     INITIAL = "initial"

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from tidegate.contracts.branch import Branch, decode_branch
 from tidegate.contracts.document import build, load
+from tidegate.contracts.gap import Gap, decode_gap
 from tidegate.errors import DecodeError
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
 from tidegate.position import MAX_ORDINAL, Position
@@ -20,6 +21,9 @@ class EpochMode(StrEnum):
     """Changes that the server sends again are skipped up to the tail's last position."""
     REFEED = "refeed"
     """Nothing is skipped: the raw topic does not hold everything any more. Lanes drop what they already have."""
+    RESNAPSHOT = "resnapshot"
+    """As `refeed`, but what a sink lacks below `start_lsn` is nowhere any more: a gap. A snapshot of every table
+    follows, and lanes go on behind the gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class EpochRecord:
     software: str
     branch: Branch | None = None
     """On which timeline; one without it is on the generation's own."""
+    gap: Gap | None = None
+    """The last one that was announced, as long as the frame that did so is in the raw topic."""
 
     def encode(self) -> bytes:
         document: dict[str, object] = {
@@ -69,6 +75,8 @@ class EpochRecord:
         }
         if self.branch is not None:
             document["branch"] = self.branch.to_json()
+        if self.gap is not None:
+            document["gap"] = self.gap.to_json()
         return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -80,16 +88,28 @@ def decode_epoch(body: bytes) -> EpochRecord:
             EpochRecord,
             document
             | {
-                "mode": EpochMode(str(document["mode"])),
+                "mode": _mode(document["mode"]),
                 "start_lsn": _lsn(document["start_lsn"]),
                 "tail": _position(document["tail"]),
                 "options": decode_options(document["options"]),
                 "previous": None if previous is None else build(PreviousEpoch, previous),
                 "branch": decode_branch(document.get("branch")),
+                "gap": decode_gap(document.get("gap")),
             },
         )
     except (ValueError, KeyError):
         raise DecodeError("the body of an epoch frame is malformed", code="EPOCH_MALFORMED") from None
+
+
+def _mode(word: object) -> EpochMode:
+    """Whoever does not know what an epoch begins with must not go on behind it."""
+    if isinstance(word, str) and word.isascii() and word.isidentifier() and word not in set(EpochMode):
+        raise DecodeError(
+            "a mode of epoch that this version does not know",
+            code="EPOCH_MODE_UNKNOWN",
+            remedy="A newer reader wrote it. Upgrade the processor first, then admin, then the reader.",
+        )
+    return EpochMode(str(word))
 
 
 def decode_options(members: object) -> StreamOptions:

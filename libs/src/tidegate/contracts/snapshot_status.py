@@ -14,6 +14,8 @@ from tidegate.errors import DecodeError
 class SnapshotKind(StrEnum):
     INITIAL = "initial"
     REQUESTED = "requested"
+    RESNAPSHOT = "resnapshot"
+    """Of all tables, because of a gap."""
 
 
 class SnapshotState(StrEnum):

@@ -81,6 +81,8 @@ class ReaderStatus(_Status):
     wal_held_bytes: int = 0
     safe_wal_bytes: int | None = None
     """How much more WAL may be written before the server gives the slot up; none = no limit is set."""
+    resnapshot: str = ""
+    """Id of the snapshot that is owed for a gap, until all of it is in the raw topic; empty if none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,5 +115,7 @@ class LaneStatus(_Status):
     latency_p50_seconds: float = 0.0
     """Commit to durable in the sink, over the last reporting interval that delivered anything."""
     latency_p99_seconds: float = 0.0
+    gaps: int = 0
+    """Passed by this incarnation: what lay in them came to the sink by a snapshot, or not at all."""
     dropped_spans: int = 0
     """Of sampled transactions, that no collector has taken from this incarnation."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.config.values import OnLost
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, caution, refusal
 from tidegate.quoting import literal
 
 if TYPE_CHECKING:
-    from tidegate.config.source import PostgresSource
+    from tidegate.config.source import PostgresSource, Slot
 
 OLDEST_FAILOVER = 170_000
 
@@ -61,7 +62,7 @@ def slot_state(row: Mapping[str, Any]) -> SlotState:
 
 async def examine_slot(ask: Ask, source: PostgresSource, version: int) -> tuple[SlotState | None, list[Finding]]:
     slot = await read_slot(ask, source.slot.name)
-    findings = judge_missing(source) if slot is None else judge_slot(slot, source.database)
+    findings = judge_missing(source) if slot is None else judge_slot(slot, source.database, wanted=source.slot)
     if source.slot.failover:
         findings += _failover(slot, version)
         findings += await _synchronized(ask, version)
@@ -77,8 +78,9 @@ def judge_missing(source: PostgresSource) -> list[Finding]:
     return [refusal("source.slot", code="SLOT_UNKNOWN", reason=reason, remedy=remedy)]
 
 
-def judge_slot(slot: SlotState, database: str) -> list[Finding]:
-    """A slot that the server has given up is not a finding of the configuration: the reader says LOST."""
+def judge_slot(slot: SlotState, database: str, *, wanted: Slot | None = None) -> list[Finding]:
+    """A slot that the server has given up is not a finding of the configuration: the reader says LOST, or makes it anew
+    as `wanted` says."""
     findings = []
     if slot.plugin != "pgoutput" or slot.database != database:
         reason = f"slot {slot.name} belongs to plugin {slot.plugin or 'none'}, database {slot.database or 'none'}"
@@ -89,10 +91,28 @@ def judge_slot(slot: SlotState, database: str) -> list[Finding]:
         remedy = "Drop it when its changes are consumed and let the reader create its own, without two_phase."
         findings.append(refusal("source.slot", code="SLOT_TWO_PHASE", reason=reason, remedy=remedy))
     if slot.invalidated:
-        reason = f"slot {slot.name} is invalidated ({slot.invalidated}): the reader will say LOST (exit 3)"
-        remedy = "Drop slot and raw topic and take a new snapshot, or restore the source. A person decides."
+        is_remade = wanted is not None and wanted.on_lost is OnLost.RESNAPSHOT and wanted.create
+        reason, remedy = _will_be_remade(slot) if is_remade else _will_be_lost(slot)
         findings.append(caution("source.slot", code="SLOT_INVALIDATED", reason=reason, remedy=remedy))
     return findings
+
+
+def _will_be_lost(slot: SlotState) -> tuple[str, str]:
+    return (
+        f"slot {slot.name} is invalidated ({slot.invalidated}): the reader will say LOST (exit 3)",
+        "Drop slot and raw topic and take a new snapshot, or restore the source. A person decides, unless "
+        "source.slot.on_lost is resnapshot.",
+    )
+
+
+def _will_be_remade(slot: SlotState) -> tuple[str, str]:
+    """By a reader whose raw topic or Redis knows of a past; else it says LOST."""
+    return (
+        f"slot {slot.name} is invalidated ({slot.invalidated}): the reader will drop it, make it anew, announce the "
+        "gap to all lanes, and read all tables again (source.slot.on_lost: resnapshot)",
+        "If that is wanted, start the reader. What was deleted in the gap stays in sinks that keep rows by key: "
+        "docs/operations/slot-lost.md.",
+    )
 
 
 def _failover(slot: SlotState | None, version: int) -> list[Finding]:

@@ -15,14 +15,24 @@ TICK_BYTES = 1536
 
 
 @dataclass(frozen=True, slots=True)
-class SealedFrame:
-    """A frame as bytes, with what its acknowledgement will prove."""
+class SentFrame:
+    """What the acknowledgement of a frame will prove. Its bytes are let go, for Kafka's client has copied them."""
 
-    data: bytes
     seq: int
     last: Position
     safe_lsn: Lsn
     changes: int
+    created: int
+    """Unix microseconds, as its header says."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFrame(SentFrame):
+    data: bytes
+
+    def sent(self) -> SentFrame:
+        return SentFrame(self.seq, self.last, self.safe_lsn, self.changes, self.created, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,9 @@ class Sealer:
             open_transaction=span.opened,
         )
         data = encode_frame(header, schema, (b"".join(body),), min_bytes=min_bytes)
-        self._sealed.append(SealedFrame(data, header.seq, span.last, span.safe_lsn, span.changes))
+        self._sealed.append(
+            SealedFrame(header.seq, span.last, span.safe_lsn, span.changes, header.created, len(data), data)
+        )
         self._next_seq += 1
         self.safe_lsn, self.at, self.tick_owed = span.safe_lsn, now, min_bytes == 0
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
+from tidegate.contracts.gap import Gap
 from tidegate.errors import StreamError
 from tidegate.lsn import MAX_LSN, ZERO, Lsn, format_lsn
 from tidegate.position import MAX_ORDINAL, Position
@@ -41,6 +42,8 @@ class Told:
     """With which that frame's epoch was read, if its epoch frame is left."""
     branch: Branch | None = None
     """By the newest epoch frame, on which timeline."""
+    gap: Gap | None = None
+    """By the same, the last one that was announced."""
     reached: Lsn = ZERO
     """Nothing that is valid in the end of the raw topic lies beyond."""
     epoch: int | None = None

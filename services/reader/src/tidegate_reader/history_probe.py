@@ -15,10 +15,9 @@ from contextlib import suppress
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.wire import Keepalive, decode_envelope
-from tidegate.position import BEGINNING
+from tidegate.position import BEGINNING, Position
 from tidegate_reader.feedback import SILENCE_SECONDS, answering
 from tidegate_reader.history import HistoryCheck
-from tidegate_reader.resume import Plan
 from tidegate_reader.sources.postgres_wal.failures import silent
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.sources.postgres_wal.slots import read_slot
@@ -32,10 +31,10 @@ _FREED_SECONDS = 10.0
 _FREED_LOOK_SECONDS = 0.1
 
 
-def has_to_ask(history: HistoryCheck, decide: Callable[[], Plan]) -> bool:
+def has_to_ask(history: HistoryCheck, skips_to: Callable[[], Position]) -> bool:
     """A refusal is not for here: acks may still come."""
     try:
-        return history.awaits_last and history.is_ahead_of(decide().skip_to)
+        return history.awaits_last and history.is_ahead_of(skips_to())
     except StreamError:
         return False
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
 from tidegate_reader.feedback import Feedback
-from tidegate_reader.frames import SealedFrame
+from tidegate_reader.frames import SentFrame
 from tidegate_reader.gate import Gate
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
@@ -19,16 +19,16 @@ class Keeper:
         self.acks: dict[str, Ack] = {}
         """The highest of each sink: one that went back, or is missing now, changes nothing."""
 
-    def durable(self, frame: SealedFrame, offset: int) -> None:
+    def durable(self, frame: SentFrame, offset: int) -> None:
         self._gate.produced(frame.safe_lsn)
         self._progress.produced_lsn = max(self._progress.produced_lsn, frame.safe_lsn)
         self._progress.raw_offset = offset
         self._progress.frames += 1
         self._progress.changes += frame.changes
-        self._progress.bytes += len(frame.data)
+        self._progress.bytes += frame.size
         self._metrics.frames.add()
         self._metrics.changes.add(frame.changes)
-        self._metrics.produced_bytes.add(len(frame.data))
+        self._metrics.produced_bytes.add(frame.size)
         self._settle()
 
     def updated(self, lineage: Lineage) -> Lineage:

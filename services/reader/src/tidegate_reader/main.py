@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidegate import file_pages
 from tidegate.config.apart import load_apart
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TidegateError, TransientError, classify
@@ -27,6 +28,7 @@ from tidegate_reader import pipeline
 from tidegate_reader.allocator import keep_freed_memory
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.progress import Progress
+from tidegate_reader.repair import eased
 from tidegate_reader.reporting import Reporter
 from tidegate_reader.surroundings import COMPONENTS, Surroundings
 
@@ -60,6 +62,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
         _spare_the_collector()
         keep_freed_memory()
+        file_pages.give_back()
         return asyncio.run(_serve(config, log))
     except Exception as error:
         failure = most_severe(error)
@@ -110,6 +113,8 @@ async def _until_it_ends(around: Surroundings) -> ExitCode:
             running.result()
     except Exception as error:
         failure = most_severe(error)
+        if around.progress.state is not State.STARTING:
+            failure = eased(around.config, failure)
         around.progress.failed(failure)
         around.health.down("reader", failure.code)
         around.log.failure("reader_failed", failure, cause=_cause(error))

@@ -21,6 +21,9 @@ class ReaderMetrics:
         self.heartbeats = self.all.counter("written", "heartbeats", "Heartbeat messages written to the source.")
         self.snapshot_rows = self.all.counter("snapshot", "rows", "Rows of snapshots, durable in the raw topic.")
         self.snapshot_bytes = self.all.counter("snapshot", "bytes", "Bytes of these rows.")
+        self.gaps = self.all.counter(
+            "announced", "gaps", "Losses of slot or WAL that were announced, and answered with a snapshot."
+        )
         self.dropped_spans = self.all.counter(
             "dropped", "spans", "Spans of sampled transactions that no collector has taken."
         )
@@ -68,6 +71,7 @@ class ReaderMetrics:
                 "Age of the oldest transaction that reads for a snapshot: what it sees can't be vacuumed.",
                 lambda: progress.snapshot_transaction_seconds,
             ),
+            ("resnapshot", "flag", "1 from a gap until all tables are read again.", lambda: bool(progress.resnapshot)),
             ("snapshot_braked", "flag", "1 while one waits for a busy source.", lambda: progress.is_snapshot_braked),
             ("epoch", "number", "Number of this run of the reader.", lambda: progress.epoch),
             (

@@ -24,13 +24,11 @@ from tidegate.contracts.epoch import EpochRecord, StreamOptions
 from tidegate.contracts.frame import NO_OFFSET, FrameHeader, FrameKind, encode_frame
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
-from tidegate.contracts.names import lineage_key
-from tidegate.errors import ConfigError, StreamError, TransientError
+from tidegate.errors import StreamError, TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
-from tidegate.quoting import literal
 from tidegate_reader import gap, promotion
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
@@ -41,6 +39,7 @@ from tidegate_reader.publisher import close_producer, open_producer, publish_epo
 from tidegate_reader.raw_log import RawLog, read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 from tidegate_reader.removed_sinks import tombstone
+from tidegate_reader.repair import look_for_losses, may_replace
 from tidegate_reader.resume import (
     Plan,
     SlotStart,
@@ -50,12 +49,11 @@ from tidegate_reader.resume import (
     plan,
     start_lsn,
 )
+from tidegate_reader.slot_making import SlotMaking
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.source_watch import wal_end
-from tidegate_reader.sources.postgres_wal.failures import LOST_REMEDY
-from tidegate_reader.sources.postgres_wal.publications import ensure_publication
 from tidegate_reader.sources.postgres_wal.session import SideConnection, replication_conninfo
-from tidegate_reader.sources.postgres_wal.slots import check_slot, create_slot, read_slot
+from tidegate_reader.sources.postgres_wal.slots import check_slot, read_slot
 from tidegate_reader.sources.postgres_wal.start_command import start_command, stream_options
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 
@@ -95,7 +93,7 @@ async def check(config: PipelineConfig, side: SideConnection) -> Checked:
     """After the examination: what is looked at here is also used."""
     slot = await read_slot(side, config.source.slot.name)
     if slot is not None:
-        check_slot(slot, config.source.database)
+        check_slot(slot, config.source.database, may_be_invalidated=may_replace(config))
     topic = await ensure_raw_topic(config.kafka, config.raw_topic)
     return Checked(await version_of(side.fetch), topic.topic_id, slot)
 
@@ -107,10 +105,12 @@ async def begin(
     lineage = await _read_lineage(config)
     source = await _identity(config, stream)
     server = await promotion.look(side, stream, source.timeline, checked.server_version, checked.slot)
-    await _check_history(config, server, known_generation(source, log, lineage), log, lineage)
-    has_past = log.tail is not None or lineage is not None
-    created = await _ensure_slot(config, checked, side, stream, exported, has_past=has_past)
-    born = await _confirmed(side, config.source.slot.name)
+    known = known_generation(source, log, lineage)
+    await _check_history(config, server, known, log, lineage)
+    losses = await look_for_losses(config, known, log, is_standby=server.is_in_recovery)
+    slot = SlotMaking(config, side, stream, checked.server_version, losses)
+    created = await slot.ensure(checked.slot, exported, has_past=known is not None)
+    born = await slot.confirmed()
     generation = generation_of(source, log, lineage, born)
     acks: Mapping[str, Ack] = await gap.read_acks_now(config, generation)
     options = stream_options(config, checked.server_version)
@@ -119,24 +119,26 @@ async def begin(
     decide = partial(plan, required=required, topic_id=checked.topic_id, lineage=lineage, now=now)
     slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
     history = _history(log, lineage, slot_start.lsn, options)
-    if history and has_to_ask(history, partial(decide, slot_start, acks, log=log)):
+    if history and has_to_ask(history, partial(losses.skips_to, partial(decide, slot_start, acks, log=log))):
         command = start_command(config, options, history.told.commit_lsn)
         history.ends(slot_start.wal_end)
-        await ask(stream, partial(open_stream, config), command, history, side, config.source.slot.name)
+        again = partial(open_stream, config)
+        await slot.reading(ask(stream, again, command, history, side, config.source.slot.name))
     judged = history
-    await stream.start(start_command(config, options, started))
-    reach(Failpoint.READER_STREAM_STARTED)
+    await slot.start(start_command(config, options, started))
     log = await read_raw_log(config.kafka, config.raw_topic.name)
     if log.tail is not None and log.tail.generation != generation:
         raise TransientError(
             "another reader wrote into the raw topic meanwhile", code="EPOCH_RACE", remedy="The reader starts again."
         )
-    confirmed = await _confirmed(side, config.source.slot.name)
+    confirmed = await slot.confirmed()
     slot_start = SlotStart(confirmed, started, Lsn(await wal_end(side)), created)
     is_beyond = log.tail is not None and slot_start.lsn > log.tail.safe_lsn
     try:
-        decided, acks = await gap.decided(
-            config, generation, partial(decide, slot_start, log=log), acks, is_beyond_the_log=is_beyond
+        behind = partial(losses.plan, slot_start, log=log, lineage=lineage, now=now)
+        ahead = partial(decide, slot_start, log=log)
+        decided, acks = await losses.decided(
+            generation, ahead, behind, acks, is_beyond=is_beyond, wal_end=slot_start.wal_end
         )
     except StreamError:
         await _check_topic_id(config, checked)
@@ -171,6 +173,7 @@ def _record(
         server_version=checked.server_version,
         software=f"tidegate-reader {version('tidegate-reader')}",
         branch=branch,
+        gap=decided.gap,
     )
 
 
@@ -206,43 +209,6 @@ async def current_topic_id(config: PipelineConfig) -> str:
     return (await ensure_raw_topic(config.kafka, config.raw_topic)).topic_id
 
 
-async def _ensure_slot(
-    config: PipelineConfig,
-    checked: Checked,
-    side: SideConnection,
-    stream: ReplicationStream,
-    exported: Exported,
-    *,
-    has_past: bool,
-) -> bool:
-    """True if it was created now."""
-    wanted = config.source.slot
-    if checked.slot is None and has_past:
-        if await read_slot(side, wanted.name) is not None:
-            raise TransientError(
-                "another reader has just made the slot", code="EPOCH_RACE", remedy="The reader starts again."
-            )
-        raise StreamError(
-            f"slot {wanted.name} is gone, and this pipeline has read from it",
-            code="SLOT_MISSING",
-            remedy=f"{LOST_REMEDY} If the pipeline is to begin anew: delete the raw topic, and in Redis "
-            f"{lineage_key(config.pipeline)}.",
-        )
-    if checked.slot is None and not wanted.create:
-        raise ConfigError(
-            f"slot {wanted.name} does not exist and source.slot.create is false",
-            code="SLOT_UNKNOWN",
-            remedy=f"SELECT pg_create_logical_replication_slot({literal(wanted.name)}, 'pgoutput');",
-        )
-    if config.source.publication.manage:
-        await ensure_publication(side, config.source.publication, may_create=checked.slot is None)
-    if checked.slot is None:
-        _, snapshot = await create_slot(stream, wanted, checked.server_version, export=exported.is_wanted)
-        if snapshot:
-            await exported.hold(snapshot)
-    return checked.slot is None
-
-
 async def _identity(config: PipelineConfig, stream: ReplicationStream) -> SourceIdentity:
     [(system, timeline, *_)] = await stream.execute("IDENTIFY_SYSTEM")
     return SourceIdentity(int(system or 0), int(timeline or 0), config.source.database, config.source.slot.name)
@@ -257,14 +223,6 @@ async def _say(config: PipelineConfig, lineage: Lineage) -> None:
     """Before the first frame: if the topic is emptied later, this is all that tells that it held something."""
     async with connect_async(config.redis) as client:
         await say_lineage(client, config.pipeline, lineage)
-
-
-async def _confirmed(side: SideConnection, slot: str) -> Lsn:
-    """Read after the start: only then nobody else moves it."""
-    state = await read_slot(side, slot)
-    if state is None:
-        raise StreamError(f"slot {slot} vanished while it was started", code="SLOT_MISSING", remedy=LOST_REMEDY)
-    return state.confirmed
 
 
 async def _begin_epoch(

@@ -15,6 +15,8 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
+from tidegate.contracts.epoch import EpochMode
+from tidegate.contracts.gap import Gap
 from tidegate.contracts.status import State
 from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
@@ -182,6 +184,8 @@ def _announce(around: Surroundings, opened: Run) -> None:
     progress.received_lsn, progress.confirmed_lsn = plan.safe_lsn, opened.confirmed
     for component in ("reader", "source", "raw_topic", "acks", "wal"):
         around.health.up(component)
+    if plan.gap is not None and plan.mode is EpochMode.RESNAPSHOT:
+        _announce_gap(around, plan.gap)
     around.log.info(
         "epoch_begun",
         generation=stamp.generation.id,
@@ -192,3 +196,17 @@ def _announce(around: Surroundings, opened: Run) -> None:
         confirmed=format_lsn(opened.confirmed),
     )
     around.reporter.hurry()
+
+
+def _announce_gap(around: Surroundings, gap: Gap) -> None:
+    """Each lane says where its own sink stood."""
+    around.metrics.gaps.add()
+    around.progress.resnapshot = gap.snapshot
+    around.log.error(
+        "gap_announced",
+        code=f"GAP_{gap.reason.upper()}",
+        goes_on=format_lsn(gap.lsn),
+        snapshot=gap.snapshot,
+        remedy="Changes up to there are in no sink, nor will they be; all tables are read again. What was deleted "
+        "meanwhile stays in sinks that keep rows by key: docs/operations/slot-lost.md.",
+    )

@@ -37,6 +37,7 @@ class Progress:
     snapshot_percent: float = 0.0
     snapshot_transaction_seconds: float = 0.0
     is_snapshot_braked: bool = False
+    resnapshot: str = ""
 
     def failed(self, error: TidegateError) -> None:
         self.state = State.FAILED
@@ -64,4 +65,5 @@ class Progress:
             in_flight_bytes=self.in_flight_bytes,
             wal_held_bytes=self.wal_held_bytes,
             safe_wal_bytes=self.safe_wal_bytes,
+            resnapshot=self.resnapshot,
         )

@@ -21,7 +21,7 @@ from tidegate.config.values import Compression
 from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.kafka_client import BATCH_OVERHEAD_BYTES, client_options, largest_batch
-from tidegate_reader.frames import SealedFrame
+from tidegate_reader.frames import SealedFrame, SentFrame
 from tidegate_reader.raw_topic import unavailable
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Publisher:
         raw_topic: RawTopic,
         *,
         next_offset: int,
-        on_durable: Callable[[SealedFrame, int], None],
+        on_durable: Callable[[SentFrame, int], None],
         on_flight: Callable[[int], None],
     ) -> None:
         self.in_flight_bytes = 0
@@ -51,7 +51,7 @@ class Publisher:
         self._max_in_flight = raw_topic.max_in_flight
         self._ack_seconds = raw_topic.ack_timeout.total_seconds()
         self._on_durable, self._on_flight = on_durable, on_flight
-        self._sent: deque[tuple[SealedFrame, asyncio.Future[Any]]] = deque()
+        self._sent: deque[tuple[SentFrame, asyncio.Future[Any]]] = deque()
         self._something_sent = asyncio.Event()
         self._something_settled = asyncio.Event()
 
@@ -76,7 +76,7 @@ class Publisher:
             frame, future = self._sent[0]
             self._settled(frame, await _outcome(future, self._ack_seconds))
             self._sent.popleft()
-            self._fly(-len(frame.data))
+            self._fly(-frame.size)
             self._something_settled.set()
             reach(Failpoint.READER_PRODUCED)
             self._on_durable(frame, self.next_offset - 1)
@@ -88,7 +88,7 @@ class Publisher:
             await self._something_settled.wait()
 
     async def _send(self, frame: SealedFrame) -> None:
-        self._fly(len(frame.data))
+        self._fly(frame.size)
         try:
             async with asyncio.timeout(self._ack_seconds):
                 future = await self._taken(frame)
@@ -97,7 +97,7 @@ class Publisher:
         except TimeoutError:
             raise epoch_over("no room in time") from None
         future.add_done_callback(_seen)
-        self._sent.append((frame, future))
+        self._sent.append((frame.sent(), future))
         reach(Failpoint.READER_SENT)
         self._something_sent.set()
 
@@ -112,7 +112,7 @@ class Publisher:
         self.in_flight_bytes += change_bytes
         self._on_flight(self.in_flight_bytes)
 
-    def _settled(self, frame: SealedFrame, offset: int) -> None:
+    def _settled(self, frame: SentFrame, offset: int) -> None:
         if offset != self.next_offset:
             raise epoch_over(f"frame {frame.seq} is at offset {offset}, expected {self.next_offset}")
         self.next_offset += 1

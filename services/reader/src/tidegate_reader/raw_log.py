@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidegate.contracts.epoch import EpochRecord, decode_epoch
+from tidegate.contracts.epoch import EpochMode, EpochRecord, decode_epoch
 from tidegate.contracts.frame import FrameHeader, FrameKind, body_messages, decode_frame, decode_header
+from tidegate.contracts.gap import Gap
 from tidegate.errors import DecodeError, StreamError, TransientError
 from tidegate.kafka_client import client_options
 from tidegate.lsn import ZERO, Lsn
@@ -42,6 +43,12 @@ class RawLog:
     tail: Tail | None
     told: Told | None = None
     """Of the server's history; none where there is no tail."""
+
+    @property
+    def gap(self) -> Gap | None:
+        """Announced in a frame that is still there, so that a lane whose place is gone can come in by it."""
+        gap = self.told.gap if self.told is not None else None
+        return gap if gap is not None and self.beginning <= gap.offset else None
 
 
 async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
@@ -115,7 +122,14 @@ async def _told(
         asked = newest if furthest.number == tail.number else await _epoch(consumer, partition, furthest, beginning)
         told = _told_at(furthest, asked)
     transaction = await _last_transaction(consumer, partition, told.commit_lsn, headers)
-    return replace(told, transaction=transaction, branch=newest.branch if newest else None)
+    branch, gap = (newest.branch, _gap(newest, tail)) if newest else (None, None)
+    return replace(told, transaction=transaction, branch=branch, gap=gap)
+
+
+def _gap(newest: EpochRecord, tail: Tail) -> Gap | None:
+    """An epoch frame knows only where it was to land."""
+    is_here = newest.gap is not None and newest.mode is EpochMode.RESNAPSHOT
+    return replace(newest.gap, offset=tail.epoch_offset) if newest.gap and is_here else newest.gap
 
 
 def _told_at(furthest: Tail, asked: EpochRecord | None) -> Told:

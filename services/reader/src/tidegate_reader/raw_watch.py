@@ -87,7 +87,7 @@ class RawWatch:
     def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         run = self._opened
         self._check_witness(log)
-        if run.plan.mode is EpochMode.REFEED and log.beginning <= run.stamp.offset:
+        if run.plan.mode is not EpochMode.CONTINUE and log.beginning <= run.stamp.offset:
             return
         missing = uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
         if missing:

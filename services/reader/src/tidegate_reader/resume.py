@@ -15,7 +15,9 @@ on it before, and the slot has moved all the same, it was not us: `low` is where
 | does not | a `low` below where the server starts | LOST: nobody has what lies between |
 | ends below where the server starts | every required sink has an ack from there on | re-feed |
 | ends below where the server starts | else | LOST: the slot was made anew, or the brokers lost the newest frames |
+| announces a gap, in a frame that is left | a sink that has not passed it | holds everything for that sink |
 
+A loss within the same history may be announced instead (`behind_the_gap`), where that is configured (decision 25).
 While it runs, a reader looks whether the raw topic still holds what required sinks need. If retention overtakes one, it
 ends, and its next start decides by this table: only a re-feed of its own does not have to be fed again.
 
@@ -30,12 +32,14 @@ from dataclasses import dataclass, replace
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode, PreviousEpoch
 from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.gap import Gap, GapReason
 from tidegate.contracts.generation import NONCE_BYTES, Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.position import BEGINNING, Position, before
 from tidegate_reader.raw_log import RawLog
+from tidegate_reader.tail import Tail, reach_of
 
 GAP_LOST = "GAP_LOST"
 BEGIN_ANEW = (
@@ -77,6 +81,8 @@ class Plan:
     skip_to: Position
     kept_from: Lsn
     """What a sink without an ack is owed begins here."""
+    gap: Gap | None = None
+    """Announced by this epoch, or by one before in a frame that is left."""
 
 
 def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, born: Lsn) -> Generation:
@@ -128,31 +134,58 @@ def plan(
     overrun = _overrun(slot, acks, required, lineage)
     kept_from = lineage.kept_from if lineage and overrun else slot.lsn
     behind = overrun + [sink for sink in required if sink in acks and acks[sink].safe_lsn < slot.lsn]
-    reached = max([*(ack.safe_lsn for ack in acks.values()), tail.safe_lsn if tail else Lsn(0)])
-    if reached > slot.wal_end:
-        raise _ahead(reached, slot.wal_end)
+    check_reach(slot.wal_end, acks, log)
     if tail is None:
         if behind:
             raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
-        # A topic has never had more epochs than records. Where nobody remembers the numbers lanes still may: a clock
-        # counts faster than epochs begin.
-        forgotten = lineage is None and mode is EpochMode.REFEED
-        number = _next_number(acks, max(lineage.epoch if lineage else 0, log.end, now - 1 if forgotten else 0))
+        number = _first_number(acks, log, lineage, now if mode is EpochMode.REFEED else 0)
         return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
-    previous = PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
-    number = _next_number(acks, tail.number)
+    previous, number, told = _previous(tail), _next_number(acks, tail.number), log.gap
     if slot.lsn <= tail.safe_lsn:
         missing = uncovered(log, topic_id, acks, required, kept_from)
         if not missing:
-            return Plan(EpochMode.CONTINUE, number, previous, tail.position, tail.safe_lsn, tail.position, kept_from)
+            place = tail.position, tail.safe_lsn, tail.position
+            return Plan(EpochMode.CONTINUE, number, previous, *place, kept_from, told)
         lost = [sink for sink in missing if sink in behind]
     else:
         lost = [sink for sink in required if sink not in acks or acks[sink].safe_lsn < slot.lsn]
         lost = lost if required else ["the raw topic"]
     if lost:
         raise _lost(lost, slot.lsn)
-    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
+    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING, kept_from, told)
+
+
+def behind_the_gap(
+    slot: SlotStart,
+    acks: Mapping[str, Ack],
+    log: RawLog,
+    lineage: Lineage | None,
+    *,
+    snapshot: str,
+    reason: GapReason,
+    now: int,
+) -> Plan:
+    """The stream from where the slot stands, whatever sinks have: a snapshot brings what they lack. Only within one
+    history, which whoever calls this has looked at."""
+    check_reach(slot.wal_end, acks, log)
+    tail = log.tail
+    previous = _previous(tail) if tail else None
+    number = _next_number(acks, tail.number) if tail else _first_number(acks, log, lineage, now)
+    gap = Gap(slot.lsn, log.end, snapshot, reason)
+    return Plan(EpochMode.RESNAPSHOT, number, previous, before(slot.lsn), slot.lsn, BEGINNING, slot.lsn, gap)
+
+
+def check_reach(wal_end: Lsn, acks: Mapping[str, Ack], log: RawLog) -> None:
+    """Raises if anybody has more than the server."""
+    sinks = (reach_of(ack.position, ack.safe_lsn) for ack in acks.values())
+    reached = max([log.tail.reach if log.tail else Lsn(0), log.told.reached if log.told else Lsn(0), *sinks])
+    if reached > wal_end:
+        raise _ahead(reached, wal_end)
+
+
+def _previous(tail: Tail) -> PreviousEpoch:
+    return PreviousEpoch(tail.number, tail.epoch_offset, tail.last_seq, tail.last_offset)
 
 
 def _overrun(slot: SlotStart, acks: Mapping[str, Ack], required: Sequence[str], lineage: Lineage | None) -> list[str]:
@@ -179,11 +212,19 @@ def _next_number(acks: Mapping[str, Ack], known: int) -> int:
     return 1 + max([known, *(ack.epoch for ack in acks.values())])
 
 
+def _first_number(acks: Mapping[str, Ack], log: RawLog, lineage: Lineage | None, now: int) -> int:
+    """In an empty topic, which has never had more epochs than records. Where nobody remembers the numbers lanes still
+    may: a clock counts faster than epochs begin."""
+    return _next_number(acks, max(log.end, lineage.epoch if lineage else now - 1))
+
+
 def _covers(log: RawLog, topic_id: str, ack: Ack | None, kept_from: Lsn) -> bool:
     if log.beginning == log.end:
         return ack is not None and ack.topic_id == topic_id and log.end <= ack.offset + 1
     if log.first is None or log.tail is None:
         return False
+    if log.gap is not None and (ack is None or ack.safe_lsn < log.gap.lsn):
+        return True  # it comes in where the gap is announced, if not before
     if ack is not None and ack.topic_id == topic_id and log.beginning <= ack.offset + 1:
         # A lane in an older epoch has no business behind the newest one's beginning: it took what is void.
         return ack.epoch >= log.tail.number or ack.offset < log.tail.epoch_offset

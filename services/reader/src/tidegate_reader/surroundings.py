@@ -16,7 +16,7 @@ from tidegate_reader.reporting import Reporter
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
 
-COMPONENTS = ("reader", "source", "raw_topic", "acks", "wal")
+COMPONENTS = ("reader", "source", "raw_topic", "acks", "wal", "tables")
 
 
 @dataclass(frozen=True, slots=True)

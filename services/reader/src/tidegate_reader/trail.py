@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.clock import from_postgres
-from tidegate.contracts.frame import decode_header
 from tidegate.lsn import ZERO, Lsn, format_lsn
 from tidegate.observability.trace_context import Sampler, TraceContext, new_span_id, trace_of
 from tidegate.observability.tracing import Span, Tracing
 from tidegate.position import Position
 from tidegate_reader.feedback import Feedback, Levels
-from tidegate_reader.frames import EpochStamp, SealedFrame
+from tidegate_reader.frames import EpochStamp, SentFrame
 from tidegate_reader.history import HistoryCheck
 from tidegate_reader.metrics import ReaderMetrics
 from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
@@ -36,7 +35,7 @@ from tidegate_reader.transactions import TransactionTracker
 if TYPE_CHECKING:
     from tidegate.config.tracing import TracingConfig
 
-OnDurable = Callable[[SealedFrame, int], None]
+OnDurable = Callable[[SentFrame, int], None]
 
 MOST_ON_THE_WAY = 2048
 """Sampled, and not yet in the raw topic; and as many again that are not yet confirmed."""
@@ -85,7 +84,7 @@ class Trail(Untraced):
         return _WatchedTracker(self, skip_to, history)
 
     def before(self, durable: OnDurable) -> OnDurable:
-        def both(frame: SealedFrame, offset: int) -> None:
+        def both(frame: SentFrame, offset: int) -> None:
             durable(frame, offset)
             if self._passing:
                 self._durable(frame, offset)
@@ -119,7 +118,7 @@ class Trail(Untraced):
             attributes = {"tidegate.end_lsn": format_lsn(end_lsn)}
             self._tracing.give([_child(context, "confirmed", acknowledged, now, attributes)])
 
-    def _durable(self, frame: SealedFrame, offset: int) -> None:
+    def _durable(self, frame: SentFrame, offset: int) -> None:
         for passing in self._passing:
             if passing.commit_lsn > frame.last.commit_lsn:
                 break
@@ -127,9 +126,9 @@ class Trail(Untraced):
         while self._passing and 0 < self._passing[0].end_lsn <= frame.safe_lsn:
             self._tell(self._passing.popleft(), frame, offset)
 
-    def _tell(self, passing: _Passing, last: SealedFrame, offset: int) -> None:
+    def _tell(self, passing: _Passing, last: SentFrame, offset: int) -> None:
         context, now = passing.context, time.time_ns()
-        closed = min(max(decode_header(last.data).created * 1000, passing.ended), now)
+        closed = min(max(last.created * 1000, passing.ended), now)
         attributes = self._attributes(passing, offset)
         root = Span("transaction", context.trace_id, context.span_id, 0, passing.committed, now, attributes)
         children = (

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from tidegate.clock import from_postgres, unix_microseconds
 from tidegate.config.sinks import SinkConfig
+from tidegate.config.values import ToastPolicy
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import FrameAddress
@@ -30,6 +31,7 @@ from tidegate.position import BEGINNING, Position
 from tidegate_processor.counters import Counters
 from tidegate_processor.dead_letters import dead_letters
 from tidegate_processor.decode import skip_partial_transaction
+from tidegate_processor.gaps import Gaps, rows_may_be_older
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.place import Place, Standing, check_not_truncated, cursor_missing
@@ -75,6 +77,7 @@ class Delivery:
         raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
         self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
         self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
+        self._gaps = Gaps(config.name, self._place, self.counters)
         check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
         self._snapshots = Snapshots(raw.id, read_back, self._commit_before_this)
@@ -196,6 +199,7 @@ class Delivery:
         frame, header = taken.frame, taken.frame.header
         if taken.epoch is not None and taken.epoch.mode is EpochMode.REFEED:
             self._place.check_no_gap(header, taken.epoch)
+        passes_gap = self._gaps.passes(taken, self._has)
         self._snapshots.remember(taken)
         if header.kind is FrameKind.MARK and self._is_told(taken):
             self._write(taken, self.position)
@@ -210,6 +214,9 @@ class Delivery:
         self._has.position = max(self._has.position, header.last)
         self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
         self._taken_offset, self._taken_seq = taken.offset, header.seq
+        if passes_gap and self._config.toast is ToastPolicy.PREVIOUS:
+            self.commit(at_the_end=True)
+            raise rows_may_be_older()
 
     def _is_told(self, taken: Taken) -> bool:
         try:

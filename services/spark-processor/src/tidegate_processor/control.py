@@ -87,6 +87,7 @@ class LaneLink:
             "frames": counters.frames,
             "events": counters.events,
             "dead_letters": counters.dead_letters,
+            "gaps": counters.gaps,
             "bytes": counters.bytes,
             "write_seconds": counters.write_seconds,
             "commit_seconds": counters.commit_seconds,

@@ -9,6 +9,7 @@ class Counters:
     events: int = 0
     bytes: int = 0
     dead_letters: int = 0
+    gaps: int = 0
     last_commit_time: int = 0
     write_seconds: float = 0.0
     """In the sink's `write`: decoding, transforming, encoding, handing over."""

@@ -26,6 +26,12 @@ class ProcessorMetrics:
         self._safe_lsn = self.all.gauge("lane_safe_lsn", "bytes", "WAL position up to which the sink has all.", **lane)
         self._events = self.all.gauge("lane", "events", "Events delivered by this incarnation of the lane.", **lane)
         self._letters = self.all.gauge("lane", "dead_letters", "Dead letters of this incarnation.", **lane)
+        self._gaps = self.all.gauge(
+            "lane",
+            "gaps",
+            "Gaps passed by this incarnation: what lay there came by a snapshot, or not at all.",
+            **lane,
+        )
         self._bytes = self.all.gauge("lane_delivered", "bytes", "Bytes delivered by this incarnation.", **lane)
         self._frames = self.all.gauge("lane", "frames", "Frames taken by this incarnation of the lane.", **lane)
         self._write = self.all.gauge(
@@ -78,6 +84,7 @@ class ProcessorMetrics:
             self._safe_lsn.set(status.safe_lsn, sink=lane.sink)
             self._events.set(status.events, sink=lane.sink)
             self._letters.set(status.dead_letters, sink=lane.sink)
+            self._gaps.set(status.gaps, sink=lane.sink)
             self._bytes.set(status.bytes, sink=lane.sink)
             self._frames.set(status.frames, sink=lane.sink)
             self._write.set(status.write_seconds, sink=lane.sink)

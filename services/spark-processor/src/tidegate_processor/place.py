@@ -6,6 +6,7 @@
 | required, has nothing, `from: earliest`: all that the     | a slot's first epoch, a re-feed, or a frame that   |
 | source kept when the reader began (lineage)               | starts at or before that                           |
 | else: nothing                                             | any frame                                          |
+| any, where a gap is announced                             | that epoch frame, unless the lane was rewound      |
 
 A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
 is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
@@ -75,19 +76,22 @@ class Place:
 
     def comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         """Whether all that the lane needs stands in this valid frame and behind it."""
+        goes_on = self._first_seen is not None and record is not None and record.mode is EpochMode.CONTINUE
         self._first_seen = self._first_seen or header
-        if self._standing.is_rewound:
+        if self._standing.is_rewound and not goes_on:
             self._give_up_rewind_behind(header)
         if self._standing.has_nothing:
             return self._may_begin(header, record)
-        if record is not None and record.mode is EpochMode.REFEED:
+        if record is not None and record.mode is EpochMode.RESNAPSHOT and not self._standing.is_rewound:
+            return True
+        if record is not None and record.mode is not EpochMode.CONTINUE:
             self.check_no_gap(header, record)
         return header.first <= max(self._standing.position, before(self._safe_lsn(header)))
 
     def check_no_gap(self, header: FrameHeader, record: EpochRecord) -> None:
         """That a re-feed does not start beyond what the sink has."""
         start, has = record.start_lsn, self._standing.safe_lsn
-        if self._standing.has_nothing or has >= start or self._safe_lsn(header) >= start:
+        if not self.lacks_what_lies_before(header, record):
             return
         if self._standing.is_rewound:
             raise self._rewind_trimmed(f"the log goes on at {format_lsn(start)}")
@@ -96,6 +100,12 @@ class Place:
             code="GAP_LOST",
             remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
         )
+
+    def lacks_what_lies_before(self, header: FrameHeader, record: EpochRecord) -> bool:
+        """Whether the epoch that begins goes on beyond what the sink has: from a transaction on of which it has a part
+        it lacks nothing, for that one comes again whole."""
+        has = max(self._safe_lsn(header), self._standing.position.commit_lsn)
+        return not self._standing.has_nothing and has < record.start_lsn
 
     def look(self, seen_to: int) -> None:
         """Of a lane that waits, having read up to that offset: whether it still has to."""
@@ -146,7 +156,7 @@ class Place:
     def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
             return True
-        if record is not None and (record.previous is None or record.mode is EpochMode.REFEED):
+        if record is not None and (record.previous is None or record.mode is not EpochMode.CONTINUE):
             return True
         lineage = self._lineage()
         if lineage is None or (lineage.generation.id, lineage.topic_id) != (header.generation.id, self._raw.id):

@@ -76,7 +76,8 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
         seq=-1 if is_epoch else header.seq - 1,
         next_offset=start.seen.offset,
         position=start.position,
-        safe_lsn=_safe_lsn(start.position),
+        # No more than the log says there: before an epoch frame an older epoch would claim what it never had.
+        safe_lsn=min(_safe_lsn(start.position), header.safe_lsn),
         config_epoch=terms.config_epoch,
         incarnation=terms.incarnation,
         rewound_from=has.position if has.position > start.position else None,

@@ -25,6 +25,7 @@ from tidegate_reader.snapshot.catalogue import published
 from tidegate_reader.snapshot.delivery import is_delivered, is_lost
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.job import Job, is_complete
+from tidegate_reader.snapshot.levelling import take_over, tell, turn
 from tidegate_reader.snapshot.outlet import Insert, Outlet
 from tidegate_reader.snapshot.planning import chosen, plan_tables, wanted
 from tidegate_reader.snapshot.readers import Readers
@@ -33,6 +34,7 @@ from tidegate_reader.snapshot.store import Kept, Store
 
 if TYPE_CHECKING:
     from tidegate.contracts.ack import Ack
+    from tidegate.contracts.gap import Gap
     from tidegate_reader.framer import Framer
     from tidegate_reader.publisher import Publisher
     from tidegate_reader.snapshot.desk import SnapshotDesk
@@ -54,10 +56,11 @@ class Snapshots:
         exported: Exported,
         epoch: int,
         at_start: tuple[Mapping[str, Ack], Sequence[str], str, int],
+        gap: Gap | None,
         desk: Callable[[Snapshots], SnapshotDesk],
     ) -> None:
-        """`at_start`: acks, required sinks, id of the raw topic and where it begins."""
-        self._at_start = at_start
+        """`at_start`: acks, required sinks, id of the raw topic and where it begins. `gap`: if its frame is left."""
+        self._at_start, self._gap = at_start, gap
         self.desk = desk(self)
         self._around, self._outlet, self._readers, self._store = around, outlet, readers, store
         self._exported, self._epoch = exported, epoch
@@ -72,6 +75,8 @@ class Snapshots:
         for job in self.jobs.values():
             if is_lost(job.record, *self._at_start):
                 await self._read_again(job)
+        await take_over(self, self._gap, self._store)
+        tell(self._around, self.jobs.values())
         record = wanted(self._mode, [job.record for job in self.jobs.values()], self._epoch)
         if record is not None:
             await self.add(record)
@@ -79,8 +84,8 @@ class Snapshots:
     async def precede(self, framer: Framer, publisher: Publisher) -> None:
         """Before the stream, as long as the exported snapshot lasts. Rows join the log, nothing else does."""
         await self._begin()
-        job = next((job for job in self.jobs.values() if job.record.kind is SnapshotKind.INITIAL), None)
-        if job is None or not self._exported.is_held or not job.is_runnable:
+        job = self.top()
+        if job is None or not self._exported.is_held or job.record.kind is SnapshotKind.REQUESTED:
             await self._exported.close()
             self._preceded.set()
             return
@@ -94,7 +99,7 @@ class Snapshots:
                 elif self._around.stop.is_set():
                     return
                 else:
-                    await self._something_may_go(reading)
+                    await self._outlet.until_something_may_go_or(reading, _LOOK_SECONDS)
             reading.result()
         finally:
             reading.cancel()
@@ -102,11 +107,6 @@ class Snapshots:
             self._outlet.clear()
             await self._exported.close()
             self._preceded.set()
-
-    async def _something_may_go(self, reading: asyncio.Task[None]) -> None:
-        waiting = asyncio.create_task(self._outlet.until_something_may_go())
-        await asyncio.wait({reading, waiting}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
 
     async def run(self) -> None:
         """For the life of the epoch."""
@@ -135,7 +135,7 @@ class Snapshots:
     def top(self) -> Job | None:
         """The one that is read now."""
         runnable = [job for job in self.jobs.values() if job.is_runnable]
-        return min(runnable, key=lambda job: (-job.record.priority, job.record.requested), default=None)
+        return min(runnable, key=turn, default=None)
 
     async def check_names(self, tables: Sequence[str]) -> None:
         """Raises if one of them is not published now."""
@@ -158,6 +158,7 @@ class Snapshots:
         elif state is SnapshotState.RUNNING:
             job.record = gone_on(job.record)
         await self._store.write(job.record)
+        tell(self._around, self.jobs.values())
         if state is not SnapshotState.CANCELLED:
             self._tell(job, f"snapshot_{state}")
         elif job is not self._reading:
@@ -192,8 +193,8 @@ class Snapshots:
                 await self._read(job, exported=self._exported)
         except TimeoutError:
             self._around.log.warning("snapshot_export_given_up", code="SNAPSHOT_TOO_OLD", seconds=limit)
-        except TransientError as error:
-            if error.code == _EPOCH_OVER:
+        except (ConfigError, TransientError) as error:
+            if error.code == _EPOCH_OVER or (isinstance(error, ConfigError) and not job.is_because_of_a_gap):
                 raise
             self._around.log.warning("snapshot_export_given_up", code=error.code)
         finally:
@@ -256,7 +257,7 @@ class Snapshots:
 
     async def _mark(self, job: Job, table: TableRecord, kind: MarkKind, **more: object) -> Insert:
         shape = job.shapes[table.relation_id].shape
-        body = shape.mark(kind, snapshot=job.record.id, **more)
+        body = shape.mark(kind, **job.named, **more)
         mark = Insert(FrameKind.MARK, tuple(shape.entries(SchemaRole.CURRENT)), [body])
         await self._outlet.put(mark)
         return mark
@@ -285,7 +286,8 @@ class Snapshots:
         if record.state is not SnapshotState.FAILED:
             await self._store.forget(job.record.id, job.tables)
         self._tell(job, f"snapshot_{record.state}", rows=job.rows, size=job.size)
-        if self._mode is SnapshotMode.INITIAL_ONLY and record.kind is SnapshotKind.INITIAL:
+        tell(self._around, self.jobs.values())
+        if self._mode is SnapshotMode.INITIAL_ONLY and record.kind is not SnapshotKind.REQUESTED:
             self._around.stop.set()
 
     async def _mark_cancelled(self, job: Job) -> None:

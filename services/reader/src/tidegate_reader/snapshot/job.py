@@ -15,7 +15,7 @@ Invariant: a piece is given to one reader at a time, and is done only when its r
 from dataclasses import dataclass, field, replace
 
 from tidegate.contracts.snapshot_request import RowFilter, split_table
-from tidegate.contracts.snapshot_status import SnapshotState
+from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate_reader.snapshot.catalogue import Published, TableShape
 from tidegate_reader.snapshot.pages import Heap, Pages
 from tidegate_reader.snapshot.queries import OLDEST_TID_RANGE, condition_of
@@ -54,6 +54,21 @@ class Job:
     @property
     def is_runnable(self) -> bool:
         return self.record.state in (SnapshotState.WAITING, SnapshotState.RUNNING)
+
+    @property
+    def named(self) -> dict[str, str]:
+        """In its marks."""
+        reason = {"reason": self.record.reason} if self.record.reason else {}
+        return {"snapshot": self.record.id, **reason}
+
+    @property
+    def is_because_of_a_gap(self) -> bool:
+        return self.record.kind is SnapshotKind.RESNAPSHOT
+
+    @property
+    def is_owed(self) -> bool:
+        """What a gap has taken is not in the raw topic yet. One that a person has cancelled nobody waits for."""
+        return self.is_because_of_a_gap and self.record.state not in (SnapshotState.DONE, SnapshotState.CANCELLED)
 
     @property
     def rows(self) -> int:

@@ -76,6 +76,7 @@ def make_snapshots(
         parts.exported,
         stamp.number,
         (opened.acks, config.required_sinks, opened.lineage.topic_id, opened.beginning),
+        opened.plan.gap,
         lambda snapshots: SnapshotDesk(
             around, snapshots, board, side, lambda: keeper.acks, NewSinks(config, snapshots, readers)
         ),

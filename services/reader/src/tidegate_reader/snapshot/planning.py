@@ -30,6 +30,8 @@ _BY_CONFIGURATION = "configuration"
 
 def wanted(mode: SnapshotMode, records: Sequence[SnapshotRecord], epoch: int) -> SnapshotRecord | None:
     """What the configuration asks for, unless it has been or is being done."""
+    if any(record.kind is SnapshotKind.RESNAPSHOT and not record.state.is_over for record in records):
+        return None
     before = [record for record in records if record.kind is SnapshotKind.INITIAL]
     if mode is SnapshotMode.NEVER or any(not record.state.is_over for record in before):
         return None

@@ -47,6 +47,10 @@ class SnapshotRecord:
     code: str = ""
     message: str = ""
     remedy: str = ""
+    reason: str = ""
+    """Why all tables are read again; empty if nothing was lost."""
+    is_announced: bool = False
+    """The gap it is for is in an epoch frame. Until then no epoch may begin that does not announce it."""
 
     def encode(self) -> bytes:
         listed = {"tables": list(self.tables), "filters": [asdict(each) for each in self.filters]}

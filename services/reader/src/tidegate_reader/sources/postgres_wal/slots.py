@@ -1,6 +1,7 @@
 """The replication slot: what the server says of it, how it is made, and when it is not ours to read any more.
 
-Invariant: a slot is created only where the raw topic knows of none; a lost one is never created again silently.
+Invariant: a slot is created only where the raw topic knows of none; a lost one is never created again silently, and
+one is dropped only if the server has given it up.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tidegate.errors import ConfigError, StreamError
+from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.preflight import slot as preflight_slot
 from tidegate.preflight.findings import raise_worst
@@ -21,6 +22,14 @@ from tidegate_reader.sources.postgres_wal.stream import ReplicationStream
 if TYPE_CHECKING:
     from tidegate.config.source import Slot
 
+# As JSON, because the columns differ from version to version.
+_DROP_INVALIDATED = """
+SELECT pg_drop_replication_slot(slot_name) FROM (
+  SELECT slot_name, to_jsonb(s) AS it FROM pg_replication_slots s
+  WHERE slot_name = %s AND plugin = 'pgoutput' AND database = current_database() AND NOT active
+) given
+WHERE it->>'wal_status' = 'lost' OR it->>'invalidation_reason' IS NOT NULL OR (it->>'conflicting')::bool
+"""
 _NAME = re.compile(r"[a-z0-9_]{1,63}", re.ASCII)
 
 
@@ -28,11 +37,23 @@ async def read_slot(side: SideConnection, name: str) -> SlotState | None:
     return await preflight_slot.read_slot(side.fetch, name)
 
 
-def check_slot(slot: SlotState, database: str) -> None:
-    """Raises if this slot cannot be read by us."""
-    if slot.invalidated:
-        raise StreamError(f"slot {slot.name} is invalidated ({slot.invalidated})", code="SLOT_LOST", remedy=LOST_REMEDY)
+def check_slot(slot: SlotState, database: str, *, may_be_invalidated: bool = False) -> None:
+    """Raises if this slot cannot be read by us, nor replaced."""
+    if slot.invalidated and not may_be_invalidated:
+        raise invalidated(slot)
     raise_worst(judge_slot(slot, database))
+
+
+def invalidated(slot: SlotState) -> StreamError:
+    return StreamError(f"slot {slot.name} is invalidated ({slot.invalidated})", code="SLOT_LOST", remedy=LOST_REMEDY)
+
+
+async def drop_invalidated(side: SideConnection, name: str) -> None:
+    """Looked at once more by the very statement that drops it."""
+    if not await side.fetch(_DROP_INVALIDATED, [name]):
+        raise TransientError(
+            f"slot {name} is not as it was a moment ago", code="EPOCH_RACE", remedy="The reader starts again."
+        )
 
 
 async def create_slot(

@@ -1,0 +1,49 @@
+"""What a snapshot beside the stream needs of its role: to read. It writes into no table, not even one of its own."""
+
+import secrets
+from collections import Counter
+from typing import Any
+
+import pytest
+from kit.snapshots import replica_of
+from kit.wait import wait
+
+from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.snapshot import decode_snapshot
+
+
+@pytest.fixture
+def reading(fleet: Any) -> Any:
+    """With a role that may read two tables, one of them without a key, and a publication that is not its own."""
+    role, password = f"reading_{secrets.token_hex(4)}", secrets.token_hex(8)
+    fleet.sql("CREATE TABLE log (note text)")
+    fleet.sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    fleet.sql(f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD '{password}'")
+    fleet.sql(f"GRANT SELECT ON orders, log TO {role}")
+    fleet.sql("CREATE PUBLICATION theirs FOR TABLE orders, log WITH (publish = 'insert')")
+    fleet.variables["READING_PASSWORD"] = password
+    fleet.settings["source"] |= {
+        "user": role,
+        "password": "${env:READING_PASSWORD}",
+        "publication": {"manage": False, "names": ["theirs"], "without_identity": "allow"},
+    }
+    yield fleet
+    for process in fleet.processes:
+        process.kill()
+        process.wait()
+    fleet.sql(f"DROP OWNED BY {role} CASCADE")
+    fleet.sql(f"DROP ROLE {role}")
+
+
+def test_a_role_that_may_only_read_takes_one_beside_the_stream_of_a_table_without_a_key_too(reading: Any) -> None:
+    reading.sql("INSERT INTO orders (note) SELECT 'row ' || n FROM generate_series(1, 2000) n")
+    reading.sql("INSERT INTO log SELECT 'line ' || n FROM generate_series(1, 300) n")
+    reading.stop(reading.reader())
+    reading.reader("snapshot.mode=initial")
+    wait(lambda: "snapshot_done" in reading.log(), 30, "all is read")
+    heads = [decode_snapshot(each.body).head for each in reading.frames() if each.header.kind is FrameKind.SNAPSHOT]
+    rows = Counter[int]()
+    for head in heads:
+        rows[head.relation_id] += head.rows
+    assert (sorted(rows.values()), all(head.has_window for head in heads)) == ([300, 2000], True)
+    assert len(replica_of(reading.valid_records()).named("orders")) == 2000
