@@ -109,7 +109,7 @@ def test_kafka_is_reached_by_tls_and_login(
         await ensure_raw_topic(kafka, topic)
         producer = await open_producer(kafka, topic)
         await close_producer(producer)
-        return (await read_raw_log(kafka, topic.name)).end
+        return (await read_raw_log(kafka, topic.name, "")).end
 
     assert asyncio.run(use()) == 0
     assert asyncio.run(examine_topic(kafka, topic)) == []

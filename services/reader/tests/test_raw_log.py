@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from kit.frames import COMMIT_TIME, RawLog, row
 
+from tidegate.contracts.frame import FrameKind
 from tidegate.lsn import Lsn
 from tidegate_reader import raw_log
 
 LOW = Lsn(0x1000)
+TOPIC_ID = "topic-now"
 
 
 class Consumer:
@@ -34,7 +36,7 @@ class Consumer:
 
 def cut_short(sent_again: int) -> tuple[RawLog, Lsn, Lsn]:
     """Where the last transaction commits, and what was covered before the re-feed."""
-    log = RawLog()
+    log = RawLog(topic_id=TOPIC_ID)
     log.epoch()
     for number in range(3):
         log.transaction(row(number))
@@ -47,7 +49,7 @@ def cut_short(sent_again: int) -> tuple[RawLog, Lsn, Lsn]:
 
 
 def found(log: RawLog, beginning: int = 0) -> raw_log.RawLog:
-    return asyncio.run(raw_log._read(Consumer(log.frames, beginning), "raw"))
+    return asyncio.run(raw_log._read(Consumer(log.frames, beginning), "raw", TOPIC_ID))
 
 
 def test_a_re_feed_that_was_cut_short_does_not_hide_what_the_raw_topic_had() -> None:
@@ -82,3 +84,33 @@ def test_where_the_window_begins_behind_it_the_epoch_frame_tells(monkeypatch: py
     assert (last, last + 1, last + 1) == (told.commit_lsn, told.safe_lsn, told.reached)
     assert (told.transaction, told.options, told.epoch) == (None, None, None)
     assert told.has_last
+
+
+def test_an_epoch_frame_that_was_written_for_the_topic_before_is_void() -> None:
+    """Lanes pass it over: a reader that took it for the tail went on where no lane could come in."""
+    late = RawLog(topic_id="topic-before")
+    late.epoch()
+
+    known = found(late)
+
+    assert (None, None) == (known.first, known.tail)
+    assert known.newest is known.foreign is not None
+    assert (1, 0) == (known.foreign.epoch, known.beginning)
+
+
+@pytest.mark.parametrize("window", [256, 2])
+def test_what_stands_behind_such_a_frame_is_the_beginning(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_log, "WINDOW", window)
+    late, log = RawLog(topic_id="topic-before"), RawLog(topic_id=TOPIC_ID)
+    late.epoch()
+    log.frames += late.frames
+    log.epoch(2)
+    for number in range(3):
+        log.transaction(row(number))
+
+    known = found(log)
+
+    assert known.first is not None
+    assert known.tail is not None
+    assert (FrameKind.EPOCH, 2) == (known.first.kind, known.first.epoch)
+    assert (log.position, 3) == (known.tail.position, known.tail.last_seq)

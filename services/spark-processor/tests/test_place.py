@@ -1,5 +1,6 @@
 """Where a lane comes into a log that does not hold its place: never behind something it needs and has not got."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,15 @@ from kit.memory_sink import MemorySink
 from tidegate.config.sinks import SinkConfig, SinkType, StartFrom
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.epoch import decode_epoch
+from tidegate.contracts.frame import decode_frame
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import Insert
 from tidegate_processor import place
 from tidegate_processor.commit import Delivery
+from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import RawTopicView
 
 SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
@@ -30,6 +34,7 @@ def deliver(
     raw: RawTopicView = RAW,
     acked: Ack | None = None,
     lineage: Lineage | None = None,
+    head: Callable[[], Seen | None] = lambda: None,
 ) -> Delivery:
     return Delivery(
         "shop",
@@ -40,6 +45,7 @@ def deliver(
         lineage=lambda: lineage,
         config_epoch="c1",
         incarnation=1,
+        head=head,
     )
 
 
@@ -192,6 +198,30 @@ def test_a_new_lane_that_waits_starts_anew_when_less_is_owed_to_it(monkeypatch: 
         waiting.feed([])
 
     assert raised.value.code == "LANE_MAY_BEGIN"
+
+
+@pytest.mark.parametrize(("refed", "meant_for"), [(True, "topic"), (True, "topic before"), (False, "topic")])
+def test_a_new_lane_that_was_not_given_the_beginning_starts_anew_where_it_can_begin_there(
+    refed: bool, meant_for: str
+) -> None:
+    """The brokers lost the log when its query had asked where it begins: it waited for ever behind a re-feed."""
+    log = RawLog(topic_id=meant_for)
+    log.epoch()
+    log.transaction(row(1))
+    log.epoch(refeed_from=Lsn(0x1000) if refed else None)
+    log.transaction(row(1))
+    said, begins = lineage(log, 0x100), len(log.frames) - 2
+    frame = decode_frame(log.frames[begins])
+    head = Seen(begins, frame.header, decode_epoch(frame.body))
+    waiting = deliver(MemorySink(), raw=trimmed(log, begins), lineage=said, head=lambda: head)
+
+    if refed and meant_for == "topic":
+        with pytest.raises(TransientError) as raised:
+            feed(waiting, log, start=begins + 1)
+        assert raised.value.code == "LANE_MAY_BEGIN"
+    else:
+        feed(waiting, log, start=begins + 1)
+        assert waiting.waits_for
 
 
 def test_in_a_topic_that_was_made_again_the_ack_is_said_again_at_once() -> None:

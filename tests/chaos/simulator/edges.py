@@ -171,12 +171,12 @@ async def check(world: "World", side: Side) -> Checked:
     return Checked(SERVER_VERSION, topic_id, slot)
 
 
-async def read_raw_log(world: "World") -> raw_log.RawLog:
+async def read_raw_log(world: "World", topic_id: str) -> raw_log.RawLog:
     await Pause()
     until = world.time.now + raw_log.READ_SECONDS
     consumer = TailConsumer(world.topic, lambda: world.time.now > until)
     try:
-        return await raw_log._read(consumer, "raw")  # type: ignore[arg-type]
+        return await raw_log._read(consumer, "raw", topic_id)  # type: ignore[arg-type]
     except KafkaError as error:
         raise unavailable(error) from error
 

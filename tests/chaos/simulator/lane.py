@@ -125,6 +125,7 @@ class Worker:
                 lineage=self._link.lineage,
                 config_epoch=_CONFIG_EPOCH,
                 incarnation=self.incarnation,
+                head=lambda: LookedInto(self._world.topic).at(0),
             )
             self._world.note(f"{lane.name}-{self.incarnation} opened at {self._delivery.position}")
         return self._delivery

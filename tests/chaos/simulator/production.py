@@ -117,8 +117,8 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
     async def check(config: PipelineConfig, side: Any) -> Any:
         return await edges.check(world, side)
 
-    async def read_log(kafka: Any, topic: str) -> Any:
-        return await edges.read_raw_log(world)
+    async def read_log(kafka: Any, topic: str, topic_id: str) -> Any:
+        return await edges.read_raw_log(world, topic_id)
 
     async def topic_id(config: PipelineConfig) -> str:
         await Pause()

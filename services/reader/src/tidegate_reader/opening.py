@@ -101,7 +101,7 @@ async def check(config: PipelineConfig, side: SideConnection) -> Checked:
 async def begin(
     config: PipelineConfig, checked: Checked, side: SideConnection, stream: ReplicationStream, exported: Exported
 ) -> Run:
-    log = await read_raw_log(config.kafka, config.raw_topic.name)
+    log = await read_raw_log(config.kafka, config.raw_topic.name, checked.topic_id)
     lineage = await _read_lineage(config)
     source = await _identity(config, stream)
     server = await promotion.look(side, stream, source.timeline, checked.server_version, checked.slot)
@@ -126,8 +126,8 @@ async def begin(
         await slot.reading(ask(stream, again, command, history, side, config.source.slot.name))
     judged = history
     await slot.start(start_command(config, options, started))
-    log = await read_raw_log(config.kafka, config.raw_topic.name)
-    if log.tail is not None and log.tail.generation != generation:
+    log = await read_raw_log(config.kafka, config.raw_topic.name, checked.topic_id)
+    if log.newest is not None and log.newest.generation != generation:
         raise TransientError(
             "another reader wrote into the raw topic meanwhile", code="EPOCH_RACE", remedy="The reader starts again."
         )

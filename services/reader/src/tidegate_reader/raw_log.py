@@ -1,6 +1,8 @@
 """Reads the end and the beginning of the raw topic, once, when a reader starts.
 
-Invariant: what is read reaches to the end as the broker gave it before the first record was asked for.
+Invariant: what is read reaches to the end as the broker gave it before the first record was asked for. An epoch frame
+that was written for the topic before this one is void here as it is for lanes: its writer had looked before the topic
+was made again, and wrote nothing behind it. Only generation and number are believed of it.
 """
 
 from __future__ import annotations
@@ -43,6 +45,13 @@ class RawLog:
     tail: Tail | None
     told: Told | None = None
     """Of the server's history; none where there is no tail."""
+    foreign: FrameHeader | None = None
+    """The newest epoch frame that was written for the topic before."""
+
+    @property
+    def newest(self) -> Tail | FrameHeader | None:
+        """What knows the generation."""
+        return self.tail or self.foreign
 
     @property
     def gap(self) -> Gap | None:
@@ -51,7 +60,7 @@ class RawLog:
         return gap if gap is not None and self.beginning <= gap.offset else None
 
 
-async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
+async def read_raw_log(kafka: KafkaConfig, topic: str, topic_id: str) -> RawLog:
     consumer = AIOKafkaConsumer(
         **client_options(kafka), enable_auto_commit=False, max_partition_fetch_bytes=2**20, auto_offset_reset="none"
     )
@@ -60,7 +69,7 @@ async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
         async with asyncio.timeout(READ_SECONDS):
             await consumer.start()
             consumer.assign([partition])
-            return await _read(consumer, partition)
+            return await _read(consumer, partition, topic_id)
     except KafkaError as error:
         raise unavailable(error) from error
     except TimeoutError:
@@ -73,14 +82,18 @@ async def read_raw_log(kafka: KafkaConfig, topic: str) -> RawLog:
         await consumer.stop()
 
 
-async def _read(consumer: Any, partition: TopicPartition) -> RawLog:  # aiokafka is not typed
+async def _read(consumer: Any, partition: TopicPartition, topic_id: str) -> RawLog:  # aiokafka is not typed
     beginning = (await consumer.beginning_offsets([partition]))[partition]
     end = (await consumer.end_offsets([partition]))[partition]
     if beginning == end:
         return RawLog(beginning, end, None, None)
     start = max(beginning, end - WINDOW)
-    headers = await _headers(consumer, partition, start, end)
-    first = headers[0] if start == beginning else (await _headers(consumer, partition, beginning, beginning + 1))[0]
+    seen = await _seen(consumer, partition, start, end, topic_id)
+    headers = [(each.offset, each.header) for each in seen if not each.is_foreign]
+    first = headers[0][1] if headers else None
+    if start > beginning:
+        first = await _first(consumer, partition, beginning, start, topic_id) or first
+    foreign = max((each.header for each in seen if each.is_foreign), key=lambda header: header.epoch, default=None)
     tail = find_tail(headers, window_start=start)
     told = None
     if tail is not None:
@@ -88,16 +101,39 @@ async def _read(consumer: Any, partition: TopicPartition) -> RawLog:  # aiokafka
         ours = [each for each in valid if each.generation == tail.generation]
         furthest = max(ours, key=lambda each: (each.reach, each.number))
         told = await _told(consumer, partition, tail, furthest, headers, beginning)
-    return RawLog(beginning, end, first[1], tail, told)
+    return RawLog(beginning, end, first, tail, told, foreign)
 
 
-async def _headers(consumer: Any, partition: TopicPartition, start: int, end: int) -> list[tuple[int, FrameHeader]]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    offset: int
+    header: FrameHeader
+    is_foreign: bool
+
+
+async def _seen(consumer: Any, partition: TopicPartition, start: int, end: int, topic_id: str) -> list[_Seen]:
     consumer.seek(partition, start)
-    headers: list[tuple[int, FrameHeader]] = []
-    while not headers or headers[-1][0] < end - 1:
+    seen: list[_Seen] = []
+    while not seen or seen[-1].offset < end - 1:
         records = (await consumer.getmany(partition, timeout_ms=1000, max_records=WINDOW)).get(partition, ())
-        headers += [(each.offset, decode_header(each.value)) for each in records if each.offset < end]
-    return headers
+        seen += [_judged(each.offset, each.value, topic_id) for each in records if each.offset < end]
+    return seen
+
+
+def _judged(offset: int, value: bytes, topic_id: str) -> _Seen:
+    header = decode_header(value)
+    is_epoch = header.kind is FrameKind.EPOCH
+    return _Seen(offset, header, is_epoch and decode_epoch(decode_frame(value).body).topic_id != topic_id)
+
+
+async def _first(
+    consumer: Any, partition: TopicPartition, beginning: int, stop: int, topic_id: str
+) -> FrameHeader | None:
+    for offset in range(beginning, stop):
+        [seen] = await _seen(consumer, partition, offset, offset + 1, topic_id)
+        if not seen.is_foreign:
+            return seen.header
+    return None
 
 
 async def _record(consumer: Any, partition: TopicPartition, offset: int) -> bytes:

@@ -59,11 +59,11 @@ class RawWatch:
             await asyncio.sleep(self._config.reader.look_every.total_seconds())
 
     async def look(self) -> None:
-        beginning, acks = await self._ask(), dict(self._keeper.acks)
+        config, beginning, acks = self._config, await self._ask(), dict(self._keeper.acks)
         has_moved = beginning not in (None, self._progress.raw_beginning)
         if has_moved or self._is_suspected or acks.keys() - self._heard_of:
             try:
-                log = await read_raw_log(self._config.kafka, self._config.raw_topic.name)
+                log = await read_raw_log(config.kafka, config.raw_topic.name, self._opened.lineage.topic_id)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
             self._check_snapshots(log, acks)

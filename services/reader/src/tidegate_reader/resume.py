@@ -8,6 +8,7 @@ on it before, and the slot has moved all the same, it was not us: `low` is where
 | empty | slot just created | continue from the slot's first LSN |
 | empty | slot existed, no `low` below where the server starts | re-feed, in the generation before (lineage) |
 | empty | a `low` below where the server starts | LOST |
+| has but epoch frames that were written for the topic before | | as if empty |
 | of another cluster, database or slot | | LOST; of another timeline: `failover` |
 | ahead of the server's WAL, or acks are | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |
@@ -98,7 +99,7 @@ def generation_of(source: SourceIdentity, log: RawLog, lineage: Lineage | None, 
 
 def known_generation(source: SourceIdentity, log: RawLog, lineage: Lineage | None) -> Generation | None:
     """Whatever the server's timeline is now: that is `failover`'s to judge."""
-    known = log.tail.generation if log.tail else lineage.generation if lineage else None
+    known = log.newest.generation if log.newest else lineage.generation if lineage else None
     if known is not None and known != _generation(replace(source, timeline=known.timeline), known.nonce):
         raise StreamError(
             "the pipeline belongs to another cluster, database or slot",
@@ -215,7 +216,8 @@ def _next_number(acks: Mapping[str, Ack], known: int) -> int:
 def _first_number(acks: Mapping[str, Ack], log: RawLog, lineage: Lineage | None, now: int) -> int:
     """In an empty topic, which has never had more epochs than records. Where nobody remembers the numbers lanes still
     may: a clock counts faster than epochs begin."""
-    return _next_number(acks, max(log.end, lineage.epoch if lineage else now - 1))
+    known = log.foreign.epoch if log.foreign else 0
+    return _next_number(acks, max(log.end, known, lineage.epoch if lineage else now - 1))
 
 
 def _covers(log: RawLog, topic_id: str, ack: Ack | None, kept_from: Lsn) -> bool:

@@ -31,6 +31,7 @@ from tidegate.position import BEGINNING, Position
 from tidegate_processor.counters import Counters
 from tidegate_processor.dead_letters import dead_letters
 from tidegate_processor.decode import skip_partial_transaction
+from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.gaps import Gaps, rows_may_be_older
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
@@ -62,9 +63,10 @@ class Delivery:
         config_epoch: str,
         incarnation: int,
         read_back: ReadBack = no_log,
+        head: Callable[[], Seen | None] = lambda: None,
     ) -> None:
         """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation, `lineage` where the
-        reader works; `read_back` reads once more what lies before."""
+        reader works; `read_back` reads once more what lies before, `head` the log's first frame."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
@@ -76,7 +78,7 @@ class Delivery:
         reach(Failpoint.LANE_FENCED)
         raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
         self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
-        self._place = Place(config, raw, self._has, acked=acked, lineage=lineage)
+        self._place = Place(config, raw, self._has, acked=acked, lineage=lineage, head=head)
         self._gaps = Gaps(config.name, self._place, self.counters)
         check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
@@ -112,7 +114,7 @@ class Delivery:
                 if self._is_large_enough:
                     self.commit()
         if not self.ingest.has_place and self.ingest.next_offset is not None:
-            self._place.look(self.ingest.next_offset)
+            self._place.look(self.ingest.sees_from or 0, self.ingest.next_offset)
 
     @property
     def _is_large_enough(self) -> bool:

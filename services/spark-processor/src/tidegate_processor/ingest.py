@@ -77,7 +77,7 @@ class Ingest:
         """Raw offset of the first frame behind a hole that no epoch frame has voided yet."""
         self._behind_hole = 0
         self._parts: list[Frame] = []
-        self._sees_from: int | None = None
+        self.sees_from: int | None = None
         """First offset that a lane without a place has seen: the beginning of an epoch may lie before it."""
         self._left_off_in = self.epoch_nonce if here and not self.has_place else b""
         """The epoch that went on behind what was trimmed, if nothing of it has been seen since."""
@@ -99,7 +99,7 @@ class Ingest:
             )
         frame = decode_frame(value or b"")
         if self.next_offset is None:
-            self._sees_from = offset
+            self.sees_from = offset
         self._check_generation(frame)
         self.next_offset = offset + 1
         if frame.header.kind is FrameKind.EPOCH:
@@ -116,12 +116,12 @@ class Ingest:
             self.void_frames += 1
             return
         record = decode_epoch(frame.body)
-        if record.previous is not None and record.previous.last_seq > 0:
-            self._check_began_in_sight(record.previous.number, record.previous.epoch_offset)
         if record.topic_id != self.topic_id:
             self._check_topic()
             self.void_frames += 1  # its writer had looked before the topic was made again
             return
+        if record.previous is not None and record.previous.last_seq > 0:
+            self._check_began_in_sight(record.previous.number, record.previous.epoch_offset)
         self.generation = header.generation.id
         self.epoch, self.epoch_nonce, self.seq = header.epoch, header.epoch_nonce, header.seq
         self.hole_at, self._behind_hole = None, 0
@@ -174,7 +174,7 @@ class Ingest:
     def _began_unseen(self, header: FrameHeader) -> bool:
         """A lane that came in where the log begins believes an epoch that began before that. A higher one proves the
         one it believed to be void; the lane's own, which it left off in, goes on behind what was trimmed."""
-        if self._sees_from is None or header.epoch_offset >= self._sees_from:
+        if self.sees_from is None or header.epoch_offset >= self.sees_from:
             return False
         return header.epoch > self.epoch or (header.epoch == self.epoch and header.epoch_nonce == self._left_off_in)
 
@@ -187,7 +187,7 @@ class Ingest:
     def _check_read_anew(self, offset: int, header: FrameHeader) -> None:
         """The same, where the lane has read that since: from its cursor it may go on. A frame out of step is a late
         one of the log that was lost; it would be met again and again."""
-        since = self._opened_at if self._sees_from is None else self._sees_from
+        since = self._opened_at if self.sees_from is None else self.sees_from
         if header.epoch > self.epoch > 0 and header.epoch_offset >= since and header.is_in_step(offset):
             raise TransientError(
                 f"epoch {header.epoch} began at raw offset {header.epoch_offset}, where something else was read",
@@ -210,7 +210,7 @@ class Ingest:
         if header.parts == 0 and not self._parts:
             yield Taken(offset, frame)
             return
-        if self._sees_from is not None and not self._parts and header.part > 1:
+        if self.sees_from is not None and not self._parts and header.part > 1:
             return  # the log begins in the middle of this change, and so of its transaction
         if header.part != len(self._parts) + 1:
             raise StreamError(

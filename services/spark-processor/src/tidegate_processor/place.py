@@ -7,6 +7,8 @@
 | source kept when the reader began (lineage)               | starts at or before that                           |
 | else: nothing                                             | any frame                                          |
 | any, where a gap is announced                             | that epoch frame, unless the lane was rewound      |
+| has nothing, and was not given the log's first frame      | anew, if it could begin with that one: the brokers |
+|                                                           | lost the log after its query had looked            |
 
 A lane that finds none waits, because the reader sees from its ack that it has to feed again; one that is not required
 is LOST once it has read all there was, for nobody feeds the log for it. A re-feed that starts too high: LOST.
@@ -30,6 +32,7 @@ from tidegate.errors import StreamError, TidegateError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.observability import logs
 from tidegate.position import BEGINNING, Position, before
+from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.ingest import log_lost
 from tidegate_processor.kafka_clients import RawTopicView
 
@@ -64,9 +67,11 @@ class Place:
         *,
         acked: Callable[[str], Ack | None],
         lineage: Callable[[], Lineage | None],
+        head: Callable[[], Seen | None],
     ) -> None:
+        """`head`: the log's first frame."""
         self._config, self._raw, self._standing = config, raw, standing
-        self._acked, self._lineage = acked, lineage
+        self._acked, self._lineage, self._head = acked, lineage, head
         self._first_seen: FrameHeader | None = None
         self._look_again = 0.0
 
@@ -107,12 +112,12 @@ class Place:
         has = max(self._safe_lsn(header), self._standing.position.commit_lsn)
         return not self._standing.has_nothing and has < record.start_lsn
 
-    def look(self, seen_to: int) -> None:
-        """Of a lane that waits, having read up to that offset: whether it still has to."""
+    def look(self, seen_from: int, seen_to: int) -> None:
+        """Of a lane that waits, having read from one offset to the other: whether it still has to."""
         if self._first_seen is None:
             return
         if self._standing.has_nothing:
-            self._look_at_lineage(self._first_seen)
+            self._look_for_a_beginning(self._first_seen, seen_from)
         elif self._standing.is_rewound and seen_to >= self._raw.end:
             raise self._rewind_trimmed(f"the raw topic begins at {self._first_seen.first}")
         elif not self._config.required and seen_to >= self._raw.end:
@@ -141,17 +146,24 @@ class Place:
             "is left, its beginning or a later place; a longer raw_topic.retention prevents it.",
         )
 
-    def _look_at_lineage(self, first: FrameHeader) -> None:
+    def _look_for_a_beginning(self, first: FrameHeader, seen_from: int) -> None:
         now = time.monotonic()
         if now < self._look_again:
             return
         self._look_again = now + _LOOK_SECONDS
-        if self._may_begin(first, None):
+        if self._may_begin(first, None) or (seen_from > self._raw.beginning and self._may_begin_before(seen_from)):
             raise TransientError(
-                "what the source keeps begins later now, and the raw topic reaches back to it",
+                "the lane may begin with what the raw topic holds now",
                 code="LANE_MAY_BEGIN",
                 remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
             )
+
+    def _may_begin_before(self, seen_from: int) -> bool:
+        head = self._head()
+        if head is None or head.offset >= seen_from:
+            return False
+        is_valid = head.epoch.topic_id == self._raw.id if head.epoch else head.header.is_in_step(head.offset)
+        return is_valid and self._may_begin(head.header, head.epoch)
 
     def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:

@@ -29,7 +29,9 @@ from tidegate.errors import TidegateError, TransientError, classify
 from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
+from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import look_at
+from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.read_back import read_back, speaking
 from tidegate_processor.sinks.registry import make_sink
 from tidegate_processor.trail import open_trail
@@ -163,6 +165,7 @@ class Stage:
                 config_epoch=settings.config_epoch,
                 incarnation=settings.incarnation,
                 read_back=self._read_back,
+                head=self._head,
             )
             self._state = State.RUNNING
             self._log.info("lane_opened", position=self._delivery.position, incarnation=settings.incarnation)
@@ -170,6 +173,10 @@ class Stage:
 
     def _read_back(self, start: int, stop: int) -> Iterator[Record]:
         return speaking(read_back(self.settings.config, start, stop), self._speak)
+
+    def _head(self) -> Seen | None:
+        with KafkaRawLog(self.settings.config) as log:
+            return log.at(log.beginning)
 
     def _speak(self) -> None:
         self._obey()
