@@ -32,8 +32,9 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
     cursor = _cursor(lane)
     if error.code == "GAP_LOST" and cursor and cursor.safe_lsn < world.oracle.excused_below:
         return  # a slot that somebody moved, as only this lane's own sink still tells
-    if error.code in ("RAW_TOPIC_TRIMMED", "GAP_LOST") and not lane.config.required and cursor:
-        # That nothing was between its place and the beginning is more than anybody can prove.
+    if error.code in ("RAW_TOPIC_TRIMMED", "GAP_LOST") and not lane.config.required:
+        # That nothing was between its place, or its ack where that is all it has, and the beginning is more than
+        # anybody can prove.
         if _is_there(world, cursor):
             raise Violation("I7", "lane LOST though its place is there", lane.name)
         return
