@@ -26,6 +26,7 @@ def cursor_examples(cursor: Cursor) -> dict[str, Parts]:
     named = {
         "cursor.json": cursor,
         "cursor-rewound.json": replace(cursor, rewound_from=Position(cursor.safe_lsn, 0)),
+        "cursor-rewound-epoch.json": replace(cursor, rewound_epoch=cursor.epoch + 1),
         "cursor-refusing.json": replace(cursor, refused=REFUSED),
     }
     return {name: (each, each.encode().encode(), _decoded) for name, each in named.items()}

@@ -13,16 +13,22 @@ from aiokafka.admin import RecordsToDelete
 from kit.raw_topic import administer, inserted
 from kit.wait import wait
 
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.errors import ExitCode, StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, MAX_ORDINAL, Position
 from tidegate.stack.postgres import Postgres
-from tidegate_reader.history import HistoryCheck, Told
+from tidegate_reader.history import HistoryCheck, Told, told_by_sinks
 
 OPTIONS = StreamOptions(("p",), 4, messages=True)
 TOLD = Told(Lsn(500), Lsn(540), (7, 70), OPTIONS)
 OTHER_OPTIONS = StreamOptions(("p", "q"), 4, messages=True)
+
+
+def _ack(commit_lsn: int, ordinal: int, safe_lsn: int) -> Ack:
+    place = {"position": Position(Lsn(commit_lsn), ordinal), "safe_lsn": Lsn(safe_lsn)}
+    return Ack("a", "generation", 1, "topic", 7, **place, time=1, config_epoch="c1")
 
 
 @pytest.mark.parametrize("options", [OPTIONS, OTHER_OPTIONS])
@@ -54,6 +60,23 @@ def test_restored_where_nobody_knows_the_options(start: int, commit_lsn: int) ->
     with pytest.raises(StreamError) as raised:
         HistoryCheck(replace(TOLD, options=None), Lsn(start), OPTIONS).begins(Lsn(commit_lsn), 9, 90)
     assert raised.value.code == "SOURCE_WENT_BACK"
+
+
+def test_where_nothing_is_left_of_the_raw_topic_the_sinks_tell_its_last_transaction() -> None:
+    """A server was put back beneath it and written beyond what sinks had: they got changes of two histories."""
+    told = told_by_sinks([_ack(400, 3, 440), _ack(500, 1, 520)], OPTIONS)
+    assert told is not None
+    assert (told.position, told.safe_lsn, told.reached) == (Position(Lsn(500), 1), 520, 520)
+    with pytest.raises(StreamError) as raised:
+        HistoryCheck(told, Lsn(400), OPTIONS).begins(Lsn(600), 9, 90)
+    assert raised.value.code == "SOURCE_WENT_BACK"
+    HistoryCheck(told, Lsn(501), OPTIONS).begins(Lsn(600), 9, 90)
+
+
+@pytest.mark.parametrize("acks", [[], [_ack(500, MAX_ORDINAL, 501)]])
+def test_sinks_that_have_no_transaction_tell_of_none(acks: list[Ack]) -> None:
+    told = told_by_sinks(acks, OPTIONS)
+    assert told is None or not HistoryCheck(told, Lsn(400), OPTIONS).awaits_last
 
 
 @pytest.mark.parametrize(

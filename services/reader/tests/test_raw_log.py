@@ -93,9 +93,9 @@ def test_an_epoch_frame_that_was_written_for_the_topic_before_is_void() -> None:
 
     known = found(late)
 
-    assert (None, None) == (known.first, known.tail)
+    assert (known.first, known.tail) == (None, None)
     assert known.newest is known.foreign is not None
-    assert (1, 0) == (known.foreign.epoch, known.beginning)
+    assert (known.foreign.epoch, known.beginning) == (1, 0)
 
 
 @pytest.mark.parametrize("window", [256, 2])
@@ -112,5 +112,20 @@ def test_what_stands_behind_such_a_frame_is_the_beginning(window: int, monkeypat
 
     assert known.first is not None
     assert known.tail is not None
-    assert (FrameKind.EPOCH, 2) == (known.first.kind, known.first.epoch)
+    assert (known.first.kind, known.first.epoch) == (FrameKind.EPOCH, 2)
     assert (log.position, 3) == (known.tail.position, known.tail.last_seq)
+
+
+def test_an_epoch_frame_in_a_log_that_was_lost_under_it_is_void() -> None:
+    """It says what came before it, and something else is there: rewound lanes went on behind what it skipped."""
+    log = RawLog(topic_id=TOPIC_ID)
+    log.epoch()
+    log.transaction(row(1))
+    log.epoch()
+    log.frames = log.frames[-1:]
+
+    known = found(log)
+
+    assert known.tail is None
+    assert known.foreign is not None
+    assert known.foreign.epoch == 2

@@ -132,6 +132,18 @@ def test_a_hole_is_waited_out_unless_its_writer_goes_on(sent: int, is_lost: bool
     assert raised.value.code == "RAW_TOPIC_HOLE"
 
 
+def test_an_epoch_frame_in_a_log_that_was_lost_under_it_is_void() -> None:
+    """What it goes on behind is not there: a rewound lane took its position, and skipped what it was to deliver."""
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1))
+    log.epoch()
+    ingest = Ingest(None, "topic", lambda: "topic")
+
+    assert taken(ingest, log.frames[-1:]) == []
+    assert (ingest.epoch, ingest.void_frames) == (0, 1)
+
+
 def test_a_new_generation_ends_the_lane() -> None:
     log = RawLog()
     recreated = RawLog(Generation(GENERATION.system_identifier, 1, "shop", "tidegate_shop", b"another birth!!!"))
@@ -156,19 +168,20 @@ def test_a_damaged_frame_ends_the_lane() -> None:
 def test_a_lane_that_starts_again_takes_what_it_would_have_taken(steps: list[str], stop_at: int) -> None:
     """Stopping after any frame and starting at the cursor changes nothing."""
     log, zombie = RawLog(), RawLog()
-    frames = [log.epoch(1)]
-    zombie.epoch(1)
-    number = 1
+    log.epoch()
+    zombie.epoch()
     for step in steps:
         if step == "epoch":
-            number += 1
-            frames.append(log.epoch(number))
+            log.epoch()
         elif step == "zombie":
-            frames.append(zombie.transaction(row(0)))
-        elif step == "lost":
-            log.transaction(row(1))
+            log.frames.append(zombie.transaction(row(0)))
+        elif step == "tick":
+            log.tick()
         else:
-            frames.append(log.tick() if step == "tick" else log.transaction(row(1)))
+            log.transaction(row(1))
+        if step == "lost":
+            log.frames.pop()
+    frames = log.frames
     whole = taken(Ingest(None, "topic", lambda: "topic"), frames)
 
     first = Ingest(None, "topic", lambda: "topic")

@@ -220,19 +220,34 @@ def test_the_cursor_says_that_it_was_rewound_until_the_lane_has_passed_its_ack()
 
 
 def test_rewound_before_an_epoch_that_was_acked() -> None:
-    """A reader died within a transaction: in the name of the epoch before, no more is claimed than was acked."""
+    """A reader died within a transaction. In the name of the epoch before nothing is claimed: it may have had more."""
     log, sink = RawLog(), MemorySink()
     log.epoch()
-    log.split_transaction([row(1), row(2)], [row(3)])
-    log.frames.pop()
-    log.position, log.safe_lsn = decode_frame(log.frames[-1]).header.last, decode_frame(log.frames[-1]).header.safe_lsn
-    log.epoch()
-    acked = deliver(log, sink).ack()
-    rewind(log, sink, offset=2, acked=acked)
-    again = deliver(log, sink, stop=0, acked=acked).ack()
+    log.transaction(row(1))
+    beginning = log.safe_lsn
+    log.transaction(row(2))
+    log.epoch(refeed_from=beginning)
+    acked = deliver(log, sink, beginning=3).ack()
+    rewind(log, sink, position=before(lsn(log, 1)), acked=acked)
+
+    in_the_older = deliver(log, sink, stop=3, acked=acked).ack()
+    in_the_newer = deliver(log, sink, acked=acked).ack()
+
     assert acked is not None
-    assert again is not None
-    assert (again.epoch, compare(acked, again)) == (acked.epoch - 1, AckOutcome.LOWER)
+    assert (in_the_older, rows(sink)) == (None, [1, 2])
+    assert in_the_newer is not None
+    assert (in_the_newer.epoch, compare(acked, in_the_newer)) == (acked.epoch, AckOutcome.ACCEPTED)
+
+
+def test_a_rewind_to_where_the_lane_stands_keeps_its_place() -> None:
+    """It was set before an epoch frame that it had read; retention took that one, and the lane waited for ever, for its
+    ack said that it had read it."""
+    log, sink = written(), MemorySink()
+    ack = deliver(log, sink, stop=1).ack()
+    before_it = sink.cursor
+    rewind(log, sink, offset=0, acked=ack)
+    assert before_it is not None
+    assert sink.cursor == replace(before_it, incarnation=sink.cursor.incarnation if sink.cursor else 0)
 
 
 def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_ack() -> None:

@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from aiokafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from chaos.simulator.clock import Pause
-from chaos.simulator.memory import remembered_header
+from chaos.simulator.memory import remembered_frame, remembered_header
 
+from tidegate.contracts.epoch import decode_epoch
 from tidegate.contracts.frame import FrameHeader
 from tidegate_processor.kafka_clients import RawTopicView
 
@@ -63,15 +64,15 @@ class RawTopic:
 
     def append(self, value: bytes) -> int:
         header = remembered_header(value)
-        self.records.append(Record(self.end, value, header, self._judge(header)))
+        self.records.append(Record(self.end, value, header, self._judge(header, value)))
         self._logged(self.records[-1])
         return self.end - 1
 
-    def _judge(self, header: FrameHeader) -> bool:
+    def _judge(self, header: FrameHeader, value: bytes) -> bool:
         """The rule of the epochs once more, written down independently of the code under test."""
         number, nonce, seq = self._epoch
         if header.kind.name == "EPOCH":
-            if header.epoch <= number:
+            if header.epoch <= number or self._is_misplaced(value):
                 return False
             self._epoch = (header.epoch, header.epoch_nonce, 0)
             return True
@@ -79,6 +80,11 @@ class RawTopic:
             return False
         self._epoch = (number, nonce, seq + 1)
         return True
+
+    def _is_misplaced(self, value: bytes) -> bool:
+        """An epoch frame whose writer saw another log than the one it landed in."""
+        said = decode_epoch(remembered_frame(value).body)
+        return said.topic_id != self.id or (said.previous is not None and said.previous.last_offset >= self.end)
 
     def view(self) -> RawTopicView:
         return RawTopicView(self.id, self.beginning, self.end)

@@ -20,7 +20,7 @@ from tidegate.contracts import names
 from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.cursor import decode_cursor
 from tidegate.contracts.epoch import decode_epoch
-from tidegate.contracts.frame import FrameKind, decode_frame
+from tidegate.contracts.frame import FrameHeader, FrameKind, decode_frame
 from tidegate.contracts.request import Asked, LaneRequest
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.position import Position
@@ -87,7 +87,7 @@ class Worker:
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
         if records and self._lane.server.cursor is None and not self._lane.config.required:
-            self._lane.ledger.suffix_from = remembered_header(records[0][1]).first
+            self._lane.ledger.suffix_from = _first_whole(remembered_header(records[0][1]))
         if records:
             if self.is_kept and _is_old(delivery, records[0][0]):
                 self.close()
@@ -142,6 +142,14 @@ class Worker:
     def _die_at(self, point: KillPoint) -> None:
         if self.kill_at is point:
             raise Killed
+
+
+def _first_whole(header: FrameHeader) -> Position:
+    """Of a log that begins with this frame. In the middle of a change, or behind one that a frame without any only
+    names, the transaction is one that nobody has whole."""
+    first = header.first
+    is_behind = header.part > 1 or header.messages == 0
+    return Position(first.commit_lsn, first.ordinal + 1) if is_behind else first
 
 
 class Lane:
@@ -261,8 +269,10 @@ class Lane:
         self.last_error = error
         world = self._world
         world.note(f"{self.name} failed: {error}")
-        if error.code == "REWIND_TRIMMED" and self.rewind(None):
-            world.counts["lane LOST REWIND_TRIMMED"] += 1  # a person takes what is left
+        if error.code == "REWIND_TRIMMED":
+            # A person takes what is left; where that can't be told now, or is beyond the sink by now, the lane is
+            # started as it is, and gives the rewind up or says so again.
+            world.counts["lane LOST REWIND_TRIMMED"] += self.rewind(None)
         elif type(error) in (StreamError, DecodeError):
             self.lost = error
             world.lane_lost(self, error)

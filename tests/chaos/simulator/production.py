@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.simulator import edges
 from chaos.simulator.clock import Pause
 from chaos.simulator.memory import STAND_INS
-from chaos.simulator.verdicts import reader_begins
+from chaos.simulator.verdicts import epoch_is_decided, reader_begins
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
@@ -126,7 +126,10 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
 
     async def lineage(redis: Any, pipeline: str) -> Any:
         found = read_lineage(redis, pipeline)
-        reader_begins(world, is_forgotten=found is None and (world.has_begun or world.redis.has_forgotten))
+        is_forgotten = found is None and (world.has_begun or world.redis.has_forgotten)
+        assert world.acting is not None
+        world.acting.knows_no_past = is_forgotten
+        reader_begins(world, is_forgotten=is_forgotten)
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:
@@ -144,6 +147,7 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         return
 
     async def epoch_frame(producer: Any, topic: str, data: bytes, expected: int) -> None:
+        epoch_is_decided(world)
         await edges.publish_epoch_frame(producer, data, expected)
 
     return [

@@ -88,6 +88,8 @@ class ReaderProcess:
         self.exit_code: ExitCode | None = None
         self.error: TidegateError | None = None
         self.is_zombie = False
+        self.knows_no_past = False
+        """Redis did not know where the reader before worked."""
         self.producer: Producer | None = None
         self.publisher: LogPublisher | None = None
         self.feedback: SimFeedback | None = None

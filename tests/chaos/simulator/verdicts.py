@@ -11,6 +11,7 @@ from chaos.simulator.oracle import Violation
 from chaos.simulator.postgres import Committed
 
 from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.frame import FrameKind
 from tidegate.errors import TidegateError
 from tidegate.lsn import Lsn
 
@@ -35,7 +36,7 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
     if error.code in ("RAW_TOPIC_TRIMMED", "GAP_LOST") and not lane.config.required:
         # That nothing was between its place, or its ack where that is all it has, and the beginning is more than
         # anybody can prove.
-        if _is_there(world, cursor):
+        if _is_there(world, cursor) and not world.slot_was_tampered:
             raise Violation("I7", "lane LOST though its place is there", lane.name)
         return
     if not world.oracle.is_lost(lane.ledger, world.server.slot, world.topic):
@@ -50,6 +51,8 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         return
     if error is not None and error.code == "FAILOVER_UNPROVEN" and not _has_valid_frames(world):
         return  # retention took all that could tell how far sinks had come before the fork
+    if error is not None and error.code == "HISTORY_FORKED" and world.redis.has_forgotten and not _is_witnessed(world):
+        return  # retention took what told on which timeline the newest frames are, and Redis forgot it
     if not world.oracle.required_is_lost(world.server.slot, world.topic):
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
 
@@ -63,11 +66,17 @@ def reader_begins(world: "World", *, is_forgotten: bool) -> None:
 
 def _lineage_is_unknown(world: "World") -> None:
     """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for it
-    to know: what the raw topic held if nothing there counts either, and that somebody else has moved the slot."""
+    to know: what the raw topic held if nothing there counts either."""
     if not _has_valid_frames(world):
         world.lineage_is_gone = True
         world.oracle.is_unknowable = world.oracle.is_forked
-    if world.slot_was_tampered and world.server.slot is not None:
+
+
+def epoch_is_decided(world: "World") -> None:
+    """Of a reader to whom nobody tells where the one before worked, that somebody moved the slot meanwhile, or while it
+    began, is not known."""
+    is_unknown = world.acting is not None and world.acting.knows_no_past
+    if is_unknown and world.slot_was_tampered and world.server.slot is not None:
         world.oracle.excused_below = world.server.slot.confirmed
 
 
@@ -87,6 +96,12 @@ def _look_what_is_left(world: "World") -> None:
 def _has_valid_frames(world: "World") -> bool:
     """What is void, as late frames in a topic that was made again are, proves nothing to anybody."""
     return any(record.is_valid for record in world.topic.available())
+
+
+def _is_witnessed(world: "World") -> bool:
+    """Whether the epoch frame of the newest epoch is left."""
+    valid = [record.header for record in world.topic.available() if record.is_valid]
+    return bool(valid) and any(each.kind is FrameKind.EPOCH and each.epoch == valid[-1].epoch for each in valid)
 
 
 def _is_forgotten(world: "World") -> bool:

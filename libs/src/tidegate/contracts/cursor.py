@@ -31,9 +31,14 @@ class Cursor:
     """Where the lane was when it was rewound, until it has passed that again: what it needs is what lies behind its own
     position then, whatever it has acked."""
     refused: tuple[RefusedShape, ...] = ()
+    rewound_epoch: int = 0
+    """The epoch the lane was in when it was rewound into an older one: until it has come to that again it acks nothing,
+    for its claims would be an older epoch's."""
 
     def encode(self) -> str:
-        rewound = {} if self.rewound_from is None else {"rewound_from": encode_position(self.rewound_from)}
+        rewound: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
+        if self.rewound_from is not None:
+            rewound["rewound_from"] = encode_position(self.rewound_from)
         return seal(
             {
                 **rewound,
@@ -64,6 +69,7 @@ def decode_cursor(metadata: str) -> Cursor:
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "rewound_from": None if rewound is None else decode_position(rewound),
                 "refused": refused_shapes(document),
+                "rewound_epoch": document.get("rewound_epoch", 0),
             },
         )
         bytes.fromhex(cursor.epoch_nonce)

@@ -62,6 +62,11 @@ class EpochRecord:
     gap: Gap | None = None
     """The last one that was announced, as long as the frame that did so is in the raw topic."""
 
+    def is_of(self, topic_id: str, offset: int) -> bool:
+        """Whether it counts where it stands. Else the topic was made again, or its brokers lost the log, after its
+        writer had looked: it was written for another place, and its writer ended there."""
+        return self.topic_id == topic_id and (self.previous is None or self.previous.last_offset < offset)
+
     def encode(self) -> bytes:
         document: dict[str, object] = {
             "mode": self.mode,

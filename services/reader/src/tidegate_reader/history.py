@@ -11,14 +11,18 @@
 Other options pick other changes, so that something may be missing or new without another history. Options that nobody
 knows any more count as the same: with those of before the same server is believed, and a false alarm costs a start.
 
+Where retention took all of the raw topic, the transaction that counts as its last is the furthest that sinks have.
+
 Invariant: judged before anything of the transaction is framed or confirmed, also what sinks have acked long before:
 a slot that is moved beyond it sends it to nobody again, and the next start could judge nothing. A re-feed frames what
 lies before the last transaction too, and so does who goes on where a re-feed was cut short; so that one is asked for
 first (`probe`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.contracts.gap import Gap
@@ -30,7 +34,7 @@ from tidegate.position import MAX_ORDINAL, Position
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the end of the raw topic says of the server's history, by the valid frame that reaches furthest: a re-feed
-    that has not come as far may stand behind it."""
+    that has not come as far may stand behind it. Or what sinks say."""
 
     commit_lsn: Lsn
     """Of the last transaction of which the raw topic has anything."""
@@ -59,6 +63,15 @@ class Told:
     @property
     def position(self) -> Position:
         return Position(self.commit_lsn, self.ordinal)
+
+
+def told_by_sinks(acks: Iterable[Ack], options: StreamOptions | None) -> Told | None:
+    """Where nothing valid is left of the raw topic."""
+    furthest = max(acks, key=lambda ack: ack.position, default=None)
+    if furthest is None:
+        return None
+    (commit_lsn, ordinal), safe_lsn = furthest.position, furthest.safe_lsn
+    return Told(commit_lsn, safe_lsn, None, options, reached=max(Lsn(commit_lsn + 1), safe_lsn), ordinal=ordinal)
 
 
 class HistoryCheck:

@@ -33,7 +33,7 @@ from tidegate_reader import gap, promotion
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
 from tidegate_reader.frames import EpochStamp
-from tidegate_reader.history import HistoryCheck
+from tidegate_reader.history import HistoryCheck, told_by_sinks
 from tidegate_reader.history_probe import ask, has_to_ask
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
@@ -118,7 +118,7 @@ async def begin(
     now, required = unix_microseconds() // 1000, tuple(config.required_sinks)
     decide = partial(plan, required=required, topic_id=checked.topic_id, lineage=lineage, now=now)
     slot_start = SlotStart(born, started, Lsn(await wal_end(side)), created)
-    history = _history(log, lineage, slot_start.lsn, options)
+    history = _history(log, lineage, acks, slot_start.lsn, options)
     if history and has_to_ask(history, partial(losses.skips_to, partial(decide, slot_start, acks, log=log))):
         command = start_command(config, options, history.told.commit_lsn)
         history.ends(slot_start.wal_end)
@@ -144,7 +144,7 @@ async def begin(
         await _check_topic_id(config, checked)
         raise
     branch = branch_of(server, generation, log, lineage, acks)
-    history = _history(log, lineage, slot_start.lsn, options)
+    history = _history(log, lineage, acks, slot_start.lsn, options)
     if history and history.is_ahead_of(decided.skip_to) and not history.is_settled_by(judged):
         raise TransientError(
             "that it has to ask the server shows only now", code="EPOCH_RACE", remedy="The reader starts again."
@@ -188,10 +188,14 @@ async def _check_history(
         branch_of(server, generation, log, lineage, acks)
 
 
-def _history(log: RawLog, past: Lineage | None, start: Lsn, options: StreamOptions) -> HistoryCheck | None:
-    """Retention may have taken the epoch frame; what it asked for is then known from where it was said last."""
+def _history(
+    log: RawLog, past: Lineage | None, acks: Mapping[str, Ack], start: Lsn, options: StreamOptions
+) -> HistoryCheck | None:
+    """Retention may have taken the epoch frame; what it asked for is then known from where it was said last. If it took
+    every frame, the sinks still know their last transaction, though not by whom it was asked for."""
     if log.told is None or log.tail is None:
-        return None
+        told = told_by_sinks(acks.values(), past.options if past else None)
+        return HistoryCheck(told, start, options) if told else None
     is_of_told = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.told.epoch)
     known = log.told.options or (past.options if past and is_of_told else None)
     return HistoryCheck(replace(log.told, options=known), start, options)

@@ -1,8 +1,8 @@
 """Reads the end and the beginning of the raw topic, once, when a reader starts.
 
 Invariant: what is read reaches to the end as the broker gave it before the first record was asked for. An epoch frame
-that was written for the topic before this one is void here as it is for lanes: its writer had looked before the topic
-was made again, and wrote nothing behind it. Only generation and number are believed of it.
+that was written for another topic or another place is void here as it is for lanes: its writer had looked before the
+topic was made again or lost, and wrote nothing behind it. Only generation and number are believed of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RawLog:
     told: Told | None = None
     """Of the server's history; none where there is no tail."""
     foreign: FrameHeader | None = None
-    """The newest epoch frame that was written for the topic before."""
+    """The newest epoch frame that was written for another topic or place."""
 
     @property
     def newest(self) -> Tail | FrameHeader | None:
@@ -123,7 +123,7 @@ async def _seen(consumer: Any, partition: TopicPartition, start: int, end: int, 
 def _judged(offset: int, value: bytes, topic_id: str) -> _Seen:
     header = decode_header(value)
     is_epoch = header.kind is FrameKind.EPOCH
-    return _Seen(offset, header, is_epoch and decode_epoch(decode_frame(value).body).topic_id != topic_id)
+    return _Seen(offset, header, is_epoch and not decode_epoch(decode_frame(value).body).is_of(topic_id, offset))
 
 
 async def _first(

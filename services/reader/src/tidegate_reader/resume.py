@@ -8,7 +8,7 @@ on it before, and the slot has moved all the same, it was not us: `low` is where
 | empty | slot just created | continue from the slot's first LSN |
 | empty | slot existed, no `low` below where the server starts | re-feed, in the generation before (lineage) |
 | empty | a `low` below where the server starts | LOST |
-| has but epoch frames that were written for the topic before | | as if empty |
+| has but epoch frames that were written for another topic or place | | as if empty |
 | of another cluster, database or slot | | LOST; of another timeline: `failover` |
 | ahead of the server's WAL, or acks are | | LOST: the server's history is another one |
 | holds everything from every `low` on | | continue: skip to the tail |

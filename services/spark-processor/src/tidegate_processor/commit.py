@@ -83,11 +83,13 @@ class Delivery:
         check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
         self._snapshots = Snapshots(raw.id, read_back, self._commit_before_this)
+        self._rewound_epoch = cursor.rewound_epoch if cursor and cursor.topic_id == raw.id else 0
         self._is_within_a_frame = False
         self._shapes = ShapePolicy(config, cursor.refused if cursor else ())
         self._refused = RefusedRows(config, self._shapes)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
-        self._taken_seq = cursor.seq if cursor else 0
+        self._taken_in = self.ingest.epoch, self.ingest.epoch_nonce, cursor.seq if cursor else 0
+        """Epoch, nonce and seq of the last frame that was taken: one that is only passed over is no place."""
         self._uncommitted_events = 0
         self._uncommitted_bytes = 0
         self._uncommitted_partitions = 0
@@ -172,12 +174,12 @@ class Delivery:
     def ack(self) -> Ack | None:
         """Of what is committed; only to be asked for right after `commit`."""
         committed = self._committed
-        if committed is None:
+        if committed is None or (self._stands_here and self.ingest.epoch < self._rewound_epoch):
             return None
         return Ack(
             sink=self._config.name,
             generation=committed.generation,
-            epoch=self.ingest.epoch if self._stands_here else committed.epoch,
+            epoch=self.ingest.epoch if self._stands_here and self.ingest.has_place else committed.epoch,
             topic_id=committed.topic_id,
             offset=committed.next_offset - 1,
             position=self.position,
@@ -215,7 +217,8 @@ class Delivery:
         self.counters.frames += 1
         self._has.position = max(self._has.position, header.last)
         self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
-        self._taken_offset, self._taken_seq = taken.offset, header.seq
+        self._taken_offset = taken.offset
+        self._taken_in = header.epoch, header.epoch_nonce, header.seq
         if passes_gap and self._config.toast is ToastPolicy.PREVIOUS:
             self.commit(at_the_end=True)
             raise rows_may_be_older()
@@ -282,12 +285,13 @@ class Delivery:
             self._uncommitted_commit_times.append(self.counters.last_commit_time)
 
     def _cursor(self) -> Cursor:
+        epoch, nonce, seq = self._taken_in
         return Cursor(
             generation=self.ingest.generation or "",
             topic_id=self.ingest.topic_id,
-            epoch=self.ingest.epoch,
-            epoch_nonce=self.ingest.epoch_nonce.hex(),
-            seq=self._taken_seq,
+            epoch=epoch,
+            epoch_nonce=nonce.hex(),
+            seq=seq,
             next_offset=self._next_offset(),
             position=self.position,
             safe_lsn=self.safe_lsn,
@@ -295,4 +299,5 @@ class Delivery:
             incarnation=self._incarnation,
             rewound_from=self._has.rewound_from if self._has.is_rewound else None,
             refused=self._shapes.refused,
+            rewound_epoch=self._rewound_epoch if epoch < self._rewound_epoch else 0,
         )

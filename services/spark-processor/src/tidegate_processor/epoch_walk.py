@@ -92,7 +92,7 @@ def _newest(log: RawLog) -> Seen | None:
         if seen is None:
             break
         offset = seen.offset + 1
-        is_foreign = seen.epoch is not None and seen.epoch.topic_id != log.id
+        is_foreign = seen.epoch is not None and not seen.epoch.is_of(log.id, seen.offset)
         if not is_foreign and (found is None or seen.header.epoch > found.header.epoch):
             found = seen
     return found

@@ -5,7 +5,7 @@
 | offset below the cursor                        | seen: dropped                                                      |
 | offset beyond the next one                     | the lane starts anew, and looks whether its cursor is there        |
 | another generation                             | LOST: positions do not compare                                     |
-| epoch frame written into another topic         | if it was made again under us the lane starts anew; else void       |
+| epoch frame written for another topic or place | if it was made again under us the lane starts anew; else void       |
 | epoch frame, number above the current          | that epoch begins; parts that wait are void                        |
 | epoch frame, number not above the current      | void: its writer lost the slot and exits                           |
 | frame of a lower epoch, or of another nonce    | void                                                               |
@@ -116,9 +116,9 @@ class Ingest:
             self.void_frames += 1
             return
         record = decode_epoch(frame.body)
-        if record.topic_id != self.topic_id:
+        if not record.is_of(self.topic_id, offset):
             self._check_topic()
-            self.void_frames += 1  # its writer had looked before the topic was made again
+            self.void_frames += 1
             return
         if record.previous is not None and record.previous.last_seq > 0:
             self._check_began_in_sight(record.previous.number, record.previous.epoch_offset)

@@ -162,7 +162,7 @@ class Place:
         head = self._head()
         if head is None or head.offset >= seen_from:
             return False
-        is_valid = head.epoch.topic_id == self._raw.id if head.epoch else head.header.is_in_step(head.offset)
+        is_valid = head.epoch.is_of(self._raw.id, head.offset) if head.epoch else head.header.is_in_step(head.offset)
         return is_valid and self._may_begin(head.header, head.epoch)
 
     def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:

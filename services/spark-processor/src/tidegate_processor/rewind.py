@@ -10,7 +10,7 @@ what it has, may the place lie there.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
@@ -58,7 +58,8 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
         raise _nothing_there()
     generation = walked[0].newest.generation.id
     ours = cursor if cursor and cursor.generation == generation else None
-    has = _has(ours, acked(generation))
+    ack = acked(generation)
+    has = _has(ours, ack)
     start = _start(terms.request, log, walked, has)
     header = start.seen.header
     if start.position > has.covered and not (terms.may_skip and _is_to_the_beginning(terms.request)):
@@ -67,22 +68,37 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
             code="REWIND_AHEAD",
             remedy="A rewind goes back: what lies between would be lost to the sink. Name an earlier place.",
         )
+    if ours is not None and _stands_there(ours, log, start):
+        return replace(ours, config_epoch=terms.config_epoch, incarnation=terms.incarnation)
     is_epoch = header.kind is FrameKind.EPOCH
+    epoch, was_in = header.epoch - is_epoch, _epoch_in(log, ours, ack)
     return Cursor(
         generation=generation,
         topic_id=log.id,
-        epoch=header.epoch - 1 if is_epoch else header.epoch,
+        epoch=epoch,
         epoch_nonce="" if is_epoch else header.epoch_nonce.hex(),
         seq=-1 if is_epoch else header.seq - 1,
         next_offset=start.seen.offset,
         position=start.position,
-        # No more than the log says there: before an epoch frame an older epoch would claim what it never had.
-        safe_lsn=min(_safe_lsn(start.position), header.safe_lsn),
+        safe_lsn=_safe_lsn(start.position),
         config_epoch=terms.config_epoch,
         incarnation=terms.incarnation,
         rewound_from=has.position if has.position > start.position else None,
         refused=ours.refused if ours else (),
+        rewound_epoch=was_in if was_in > epoch else 0,
     )
+
+
+def _stands_there(cursor: Cursor, log: RawLog, start: Start) -> bool:
+    """Nothing would come again. A place before frames without changes may be lost, and the ack would not tell."""
+    is_here = cursor.topic_id == log.id and cursor.rewound_from is None and cursor.next_offset >= start.seen.offset
+    return is_here and start.position >= cursor.position
+
+
+def _epoch_in(log: RawLog, cursor: Cursor | None, ack: Ack | None) -> int:
+    """The newest that anything was claimed in; epochs count within one topic."""
+    of_cursor = max(cursor.epoch, cursor.rewound_epoch) if cursor and cursor.topic_id == log.id else 0
+    return max(of_cursor, ack.epoch if ack and ack.topic_id == log.id else 0)
 
 
 @dataclass(frozen=True, slots=True)
