@@ -25,13 +25,18 @@ def lane(**settings: Any) -> SinkConfig:
 
 
 def deliver(
-    sink: Sink, *, topic: str = "topic", acked: Callable[[str], Ack | None] = lambda _: None, **settings: Any
+    sink: Sink,
+    *,
+    topic: str = "topic",
+    beginning: int = 0,
+    acked: Callable[[str], Ack | None] = lambda _: None,
+    **settings: Any,
 ) -> Delivery:
     return Delivery(
         "shop",
         lane(**settings),
         sink,
-        look=lambda: RawTopicView(topic, 0, 1000),
+        look=lambda: RawTopicView(topic, beginning, 1000),
         acked=acked,
         lineage=lambda: None,
         config_epoch="c1",

@@ -132,18 +132,6 @@ def test_a_hole_is_waited_out_unless_its_writer_goes_on(sent: int, is_lost: bool
     assert raised.value.code == "RAW_TOPIC_HOLE"
 
 
-def test_an_epoch_frame_in_a_log_that_was_lost_under_it_is_void() -> None:
-    """What it goes on behind is not there: a rewound lane took its position, and skipped what it was to deliver."""
-    log = RawLog()
-    log.epoch()
-    log.transaction(row(1))
-    log.epoch()
-    ingest = Ingest(None, "topic", lambda: "topic")
-
-    assert taken(ingest, log.frames[-1:]) == []
-    assert (ingest.epoch, ingest.void_frames) == (0, 1)
-
-
 def test_a_new_generation_ends_the_lane() -> None:
     log = RawLog()
     recreated = RawLog(Generation(GENERATION.system_identifier, 1, "shop", "tidegate_shop", b"another birth!!!"))

@@ -224,31 +224,6 @@ def test_a_new_lane_that_was_not_given_the_beginning_starts_anew_where_it_can_be
         assert waiting.waits_for
 
 
-def test_a_frame_that_is_only_passed_over_is_no_place() -> None:
-    """The brokers lost the log, and it grew anew beyond the lane, which had lost its place once before: its cursor said
-    that it stood in the new epoch, and the next incarnation skipped what stood before."""
-    log, anew, sink = RawLog(), RawLog(), MemorySink()
-    log.epoch()
-    log.transaction(row(1))
-    log.tick()
-    log.tick()
-    feed(deliver(sink), log, stop=2)
-    lane = deliver(sink, raw=trimmed(log, 3))
-    feed(lane, log, start=3)
-    assert lane.ingest.has_place
-    anew.epoch(2)
-    for number in range(4):
-        anew.transaction(row(number))
-    lane.feed([(4, anew.frames[4])])
-    lane.commit(at_the_end=True)
-
-    assert not lane.ingest.has_place
-    assert sink.cursor is not None
-    ack = lane.ack()
-    assert ack is not None
-    assert (sink.cursor.epoch, sink.cursor.next_offset, ack.epoch) == (1, 4, 1)
-
-
 def test_in_a_topic_that_was_made_again_the_ack_is_said_again_at_once() -> None:
     """Redis may have lost it, and the reader must know it before it decides where to begin."""
     _, sink = three_transactions()

@@ -216,7 +216,7 @@ def _rewind(world: World, dice: random.Random) -> bool:
         return False
     to = None if dice.random() < 0.2 else decode_cursor(dice.choice(lane.server.history)).position
     _stop_lane(lane)
-    return lane.rewind(to)
+    return lane.rewind(to) is True
 
 
 def _stop_lane(lane: Lane) -> None:

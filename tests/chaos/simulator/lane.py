@@ -168,6 +168,7 @@ class Lane:
         self._kept: Worker | None = None
         self._next_try = 0.0
         self._backoff = 0.5
+        self._refusals = 0
 
     def turn(self, most: int) -> None:
         now = self._world.time.now
@@ -204,9 +205,10 @@ class Lane:
     def post_stop(self) -> None:
         self._post(Command.STOP)
 
-    def rewind(self, to: Position | None) -> bool:
+    def rewind(self, to: Position | None) -> bool | None:
         """By the production code: fenced, and refused where it would skip what the sink has not had. As the driver does
-        it, an outcome that is not known is tried again, so that nothing that was held can become durable later."""
+        it, an outcome that is not known is tried again, so that nothing that was held can become durable later. None:
+        it could not be done now."""
         for _ in range(3):
             try:
                 return self._set_back(to)
@@ -215,7 +217,7 @@ class Lane:
             except TidegateError as error:
                 self._world.note(f"{self.name} is not rewound to {to}: {error}")
                 return False
-        return False
+        return None
 
     def _set_back(self, to: Position | None) -> bool:
         world = self._world
@@ -269,15 +271,20 @@ class Lane:
         self.last_error = error
         world = self._world
         world.note(f"{self.name} failed: {error}")
-        if error.code == "REWIND_TRIMMED":
-            # A person takes what is left; where that can't be told now, or is beyond the sink by now, the lane is
-            # started as it is, and gives the rewind up or says so again.
-            world.counts["lane LOST REWIND_TRIMMED"] += self.rewind(None)
+        is_helped = error.code == "REWIND_TRIMMED" and self._takes_what_is_left()
+        if is_helped:
+            world.counts["lane LOST REWIND_TRIMMED"] += 1
         elif type(error) in (StreamError, DecodeError):
             self.lost = error
             world.lane_lost(self, error)
         self._next_try = world.time.now + self._backoff
         self._backoff = min(self._backoff * 2, 8.0)
+
+    def _takes_what_is_left(self) -> bool:
+        """A person's rewind. Where the log was trimmed beyond the sink meanwhile, the lane gives the rewind up itself if
+        it is started once more."""
+        self._refusals = self._refusals + 1 if self.rewind(None) is False else 0
+        return self._refusals < 2
 
     def _post(self, command: Command) -> None:
         if self._world.redis.is_up:

@@ -66,7 +66,7 @@ class Delivery:
         head: Callable[[], Seen | None] = lambda: None,
     ) -> None:
         """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation, `lineage` where the
-        reader works; `read_back` reads once more what lies before, `head` the log's first frame."""
+        reader works; `read_back` reads again what lies before, `head` the log's first frame."""
         self.counters = Counters()
         self._pipeline = pipeline
         self._config = config
@@ -89,7 +89,6 @@ class Delivery:
         self._refused = RefusedRows(config, self._shapes)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_in = self.ingest.epoch, self.ingest.epoch_nonce, cursor.seq if cursor else 0
-        """Epoch, nonce and seq of the last frame that was taken: one that is only passed over is no place."""
         self._uncommitted_events = 0
         self._uncommitted_bytes = 0
         self._uncommitted_partitions = 0
@@ -217,8 +216,7 @@ class Delivery:
         self.counters.frames += 1
         self._has.position = max(self._has.position, header.last)
         self._has.safe_lsn = max(self._has.safe_lsn, header.safe_lsn)
-        self._taken_offset = taken.offset
-        self._taken_in = header.epoch, header.epoch_nonce, header.seq
+        self._taken_offset, self._taken_in = taken.offset, (header.epoch, header.epoch_nonce, header.seq)
         if passes_gap and self._config.toast is ToastPolicy.PREVIOUS:
             self.commit(at_the_end=True)
             raise rows_may_be_older()
@@ -248,8 +246,7 @@ class Delivery:
     def _check_no_past(self, generation: str) -> None:
         """A missing cursor is never guessed: what has acked has had one. Kafka forgets it with a topic that is deleted:
         then the ack stands for it, and what lay between the two is sent twice."""
-        acked = self._acked(generation)
-        if acked is None:
+        if (acked := self._acked(generation)) is None:
             return
         if acked.topic_id == self.ingest.topic_id:
             self._sink.close()
@@ -285,7 +282,7 @@ class Delivery:
             self._uncommitted_commit_times.append(self.counters.last_commit_time)
 
     def _cursor(self) -> Cursor:
-        epoch, nonce, seq = self._taken_in
+        epoch, nonce, seq = self._taken_in  # a frame that is only passed over is no place
         return Cursor(
             generation=self.ingest.generation or "",
             topic_id=self.ingest.topic_id,
