@@ -281,8 +281,8 @@ class Lane:
         self._backoff = min(self._backoff * 2, 8.0)
 
     def _takes_what_is_left(self) -> bool:
-        """A person's rewind. Where the log was trimmed beyond the sink meanwhile, the lane gives the rewind up itself if
-        it is started once more."""
+        """A person's rewind. Where the log was trimmed beyond the sink meanwhile, the lane gives the rewind up itself
+        when it is started once more."""
         self._refusals = self._refusals + 1 if self.rewind(None) is False else 0
         return self._refusals < 2
 
