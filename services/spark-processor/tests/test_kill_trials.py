@@ -123,7 +123,7 @@ def offsets_emptied(ground: Ground) -> None:
 
 def of_a_future_version(ground: Ground) -> None:
     for checkpoint in ground.checkpoints():
-        for path in checkpoint.glob("*/[0-9]*"):
+        for path in _kept(checkpoint):
             path.write_text("v99\n{}")
     worker_killed(ground)
 
@@ -132,10 +132,15 @@ def copied_over_each_other(ground: Ground) -> None:
     """What one lane has left is where another one's was."""
     folders = list(ground.checkpoints())
     for one, other in zip(folders, folders[1:] + folders[:1], strict=True):
-        for path in one.glob("*/[0-9]*"):
-            (other / path.relative_to(one)).parent.mkdir(exist_ok=True)
+        for path in _kept(one):
+            (other / path.relative_to(one)).parent.mkdir(exist_ok=True, parents=True)
             (other / path.relative_to(one)).write_bytes(path.read_bytes())
     driver_killed(ground)
+
+
+def _kept(checkpoint: Path) -> list[Path]:
+    """What Spark has written of batches: of offsets, of commits, and where its sources began."""
+    return [path for path in checkpoint.glob("*/**/[0-9]*") if path.is_file()]
 
 
 IN_THE_SUITE = (worker_killed, executor_killed, newest_commit_deleted, driver_killed)
