@@ -90,9 +90,21 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
 
 
 def _stands_there(cursor: Cursor, log: RawLog, start: Start) -> bool:
-    """Nothing would come again. A place before frames without changes may be lost, and the ack would not tell."""
-    is_here = cursor.topic_id == log.id and cursor.rewound_from is None and cursor.next_offset >= start.seen.offset
-    return is_here and start.position >= cursor.position
+    """Nothing would come again. A place before frames without anything may be lost, and the ack would not tell."""
+    if cursor.topic_id != log.id or cursor.rewound_from is not None or start.position < cursor.position:
+        return False
+    between = range(start.seen.offset, cursor.next_offset)
+    return (
+        cursor.next_offset >= start.seen.offset
+        and len(between) <= LATE_FRAMES
+        and all(map(_is_empty, map(log.at, between)))
+    )
+
+
+def _is_empty(seen: Seen | None) -> bool:
+    """Rows of snapshots move no position, and marks are told."""
+    kinds = (FrameKind.EPOCH, FrameKind.WAL)
+    return seen is not None and seen.header.kind in kinds and not seen.header.messages
 
 
 def _epoch_in(log: RawLog, cursor: Cursor | None, ack: Ack | None) -> int:
