@@ -13,6 +13,7 @@ from tidegate.preflight.topic import TopicFacts, judge_topic
 
 GOOD = {
     "cleanup.policy": "delete",
+    "message.timestamp.type": "LogAppendTime",
     "max.message.bytes": "1048588",
     "min.insync.replicas": "2",
     "retention.ms": "-1",
@@ -42,6 +43,7 @@ def good(**settings: str) -> dict[str, str]:
         (TopicFacts(3, 1, 3, good(unclean_leader_election_enable="true")), {"RAW_TOPIC_UNCLEAN": CAUTION}),
         (TopicFacts(3, 1, 3, good(retention_ms="1000")), {"RAW_TOPIC_RETENTION": CAUTION}),
         (TopicFacts(3, 1, 3, good(retention_bytes="1000")), {"RAW_TOPIC_RETENTION_BYTES": CAUTION}),
+        (TopicFacts(3, 1, 3, good(message_timestamp_type="CreateTime")), {"RAW_TOPIC_TIME": CAUTION}),
     ],
 )
 def test_a_raw_topic_is_judged(facts: TopicFacts, expected: dict[str, Severity]) -> None:

@@ -1,7 +1,10 @@
 """What the reader does when the raw topic loses something under it: retention, an operator, all of it at once."""
 
+import asyncio
+import time
 from typing import Any
 
+from aiokafka import AIOKafkaProducer
 from kit.raw_topic import administer, inserted, known_beginning, trim
 from kit.wait import wait
 
@@ -9,6 +12,7 @@ from tidegate.checkpoint.redis_store import read_lineage
 from tidegate.contracts.epoch import EpochMode, decode_epoch
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.lineage import Lineage
+from tidegate.contracts.names import schemas_topic
 from tidegate.errors import ExitCode
 
 
@@ -75,6 +79,14 @@ def test_a_slot_that_went_together_with_the_raw_topic_is_not_made_again(fleet: A
     assert f"tidegate:{fleet.name}:lineage" in failure.remedy
 
 
+def test_a_reader_whose_clock_is_hours_ahead_is_not_refused(fleet: Any) -> None:
+    """By their writer's time, brokers take no record of more than an hour ahead: the reader failed for ever."""
+    fleet.stop(fleet.reader())
+    ahead = int((time.time() + 7_200) * 1000)
+    for topic in (fleet.topic, schemas_topic(fleet.name)):
+        asyncio.run(_send(fleet.bootstrap, topic, ahead))
+
+
 def _two_rows(fleet: Any) -> None:
     fleet.sql("INSERT INTO orders (note) VALUES ('a')")
     fleet.sql("INSERT INTO orders (note) VALUES ('b')")
@@ -90,3 +102,8 @@ def _lineage(fleet: Any) -> Lineage:
 
 def _modes(fleet: Any) -> list[EpochMode]:
     return [decode_epoch(each.body).mode for each in fleet.frames() if each.header.kind is FrameKind.EPOCH]
+
+
+async def _send(bootstrap: str, topic: str, timestamp_ms: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        await producer.send_and_wait(topic, b"late", key=b"late", timestamp_ms=timestamp_ms)

@@ -154,4 +154,8 @@ def _keeping(wanted: RawTopic, settings: Mapping[str, str]) -> list[Finding]:
         reason = "its retention.bytes is set: under load it keeps less than raw_topic.retention says"
         remedy = "kafka-configs --alter --add-config retention.bytes=-1, and watch the disk."
         findings.append(caution(PATH, code="RAW_TOPIC_RETENTION_BYTES", reason=reason, remedy=remedy))
+    if settings.get("message.timestamp.type", "LogAppendTime") != "LogAppendTime":
+        reason = "its records bear the reader's time: if that clock is wrong, they are refused or not kept long enough"
+        remedy = "kafka-configs --alter --add-config message.timestamp.type=LogAppendTime."
+        findings.append(caution(PATH, code="RAW_TOPIC_TIME", reason=reason, remedy=remedy))
     return findings

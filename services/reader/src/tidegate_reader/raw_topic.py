@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
+from tidegate.clock import BROKERS_TIME
 from tidegate.errors import ConfigError, Problem, TransientError
 from tidegate.kafka_client import TopicMetadata, client_options, largest_batch
 
@@ -76,6 +77,7 @@ async def _create(admin: AIOKafkaAdminClient, wanted: RawTopic) -> None:
         "retention.ms": str(milliseconds),
         "max.message.bytes": str(max(largest_batch(wanted), _BROKER_DEFAULT_BYTES)),
         "compression.type": "producer",
+        **BROKERS_TIME,
     }
     topic = NewTopic(wanted.name, 1, wanted.replication_factor, topic_configs=configuration)
     answer = await admin.create_topics([topic])

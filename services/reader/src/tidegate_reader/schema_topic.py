@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from tidegate.clock import BROKERS_TIME
 from tidegate.contracts.names import schemas_topic
 from tidegate.contracts.shape import ShapeRecord, decode_shape_record
 from tidegate.errors import ConfigError, DecodeError
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 READ_SECONDS = 30.0
 WRITE_SECONDS = 30.0
-_SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "0", "segment.bytes": str(16 * 2**20)}
+_SETTINGS = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": "0",
+    "segment.bytes": str(16 * 2**20),
+    **BROKERS_TIME,
+}
 
 
 class SchemaTopic:

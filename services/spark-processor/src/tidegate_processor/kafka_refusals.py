@@ -64,6 +64,13 @@ def refused(error: KafkaError, doing: str) -> TidegateError:
             remedy="Give the user its rights to the sink's topics, its consumer group and its transactional id, or "
             "mend the login; the lane comes again by itself and goes on at its cursor.",
         )
+    if error.code() == KafkaError.INVALID_TIMESTAMP:
+        return TransientError(
+            f"Kafka does not let the sink {doing}: this machine's clock is too far from the brokers'",
+            code="SINK_CLOCK_WRONG",
+            remedy="Set the clock, or the topics' message.timestamp.type=LogAppendTime, which those have that the sink "
+            "creates; the lane comes again by itself and goes on at its cursor.",
+        )
     return TransientError(
         f"Kafka did not let the sink {doing}: {error.name()}",
         code="SINK_KAFKA_UNAVAILABLE",

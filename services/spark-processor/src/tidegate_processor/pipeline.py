@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.error import KafkaError
 
 from tidegate.checkpoint.connect import connect
+from tidegate.clock import BROKERS_TIME
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
 from tidegate.contracts.status import State
@@ -175,7 +176,7 @@ class _Topics:
         return True
 
     def _create_scratch(self, admin: AdminClient) -> None:
-        new = NewTopic(self._scratch, 1, -1)
+        new = NewTopic(self._scratch, 1, -1, config=dict(BROKERS_TIME))
         try:
             admin.create_topics([new], request_timeout=_CALL_SECONDS)[self._scratch].result()
         except KafkaException as error:

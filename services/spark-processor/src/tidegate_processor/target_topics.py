@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 from confluent_kafka.error import KafkaError
 
+from tidegate.clock import BROKERS_TIME
 from tidegate.errors import RecordError, StreamError, TransientError
 from tidegate_processor.kafka_clients import client
 from tidegate_processor.kafka_refusals import is_for_a_person, mapped, refused
@@ -62,7 +63,7 @@ class TargetTopics:
         if unknown:
             # Kept until the answers are there: a client that goes takes its requests with it.
             admin = client(AdminClient, self._client_settings)
-            refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **settings})
+            refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **BROKERS_TIME, **settings})
             there = [topic for topic in unknown if topic not in refusals]
             if there:
                 self._ask(admin, _introduce(producer, admin, there))

@@ -3,11 +3,12 @@ should touch."""
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kit.frames import ORDERS, RawLog, row
 from kit.made_frames import frame_of
@@ -19,6 +20,7 @@ from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import Begin, Insert, Truncate
 from tidegate.position import BEGINNING
 from tidegate_processor import target_topics
+from tidegate_processor.kafka_refusals import refused
 from tidegate_processor.target_topics import TargetTopics
 
 
@@ -135,6 +137,27 @@ def test_a_transaction_that_touches_many_partitions_is_committed_between_frames(
     after = delivery.ack()
 
     assert (before, after and after.offset) == (None, 2)
+
+
+def test_a_lane_whose_clock_is_hours_ahead_is_not_refused(config) -> None:
+    """By their writer's time, brokers take no record of more than an hour ahead: the lane failed until the clock was
+    set. A topic that is told to have that time has it, and the lane says what is wrong."""
+    ours, told = f"{config.pipeline}.ours", f"{config.pipeline}.told"
+    settings = {"bootstrap.servers": config.kafka.bootstrap}
+    topics, producer = TargetTopics(settings, partitions=1, replication_factor=1, batch_bytes=1024), Producer(settings)
+    topics.terms([ours], {}, producer)
+    topics.terms([told], {"message.timestamp.type": "CreateTime"}, producer)
+
+    errors: dict[str, KafkaError | None] = {}
+    for topic in (ours, told):
+        ahead = int((time.time() + 7_200) * 1000)
+        producer.produce(
+            topic, b"", timestamp=ahead, on_delivery=lambda error, sent: errors.update({sent.topic(): error})
+        )
+    producer.flush(20)
+
+    assert errors[ours] is None
+    assert refused(errors[told], "commit").code == "SINK_CLOCK_WRONG"
 
 
 def make_topic_with(config, policy: str) -> str:
