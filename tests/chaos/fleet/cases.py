@@ -33,8 +33,14 @@ class Variant:
     quick: int = 0
     """Trials in the quick tier; the others multiply."""
     nightly: int = 10
+    needs: Callable[[], str] | None = None
+    """Tells what the machine would have to have for it and lacks, or nothing."""
     lost: bool = False
     """Afterwards the pipeline must be called LOST, and is used no more."""
+
+    @property
+    def lacks(self) -> str:
+        return self.needs() if self.needs is not None else ""
 
     def trials(self, tier: Tier) -> int:
         return {Tier.QUICK: self.quick, Tier.NIGHTLY: self.nightly, Tier.RELEASE: 4 * self.nightly}[tier]

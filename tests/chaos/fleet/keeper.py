@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
 
@@ -25,6 +26,8 @@ class Keeper:
         self.name = name
         self.log = folder / f"{name}.log"
         self.exits: list[int | None] = []
+        self.added: Mapping[str, str] = {}
+        """To the environment of those that start from now on."""
         self._command = Command(
             argv=tuple(argv),
             log=self.log,
@@ -88,7 +91,8 @@ class Keeper:
 
     def _keep(self) -> None:
         while not self._ending.is_set():
-            child = self._child = ChildProcess(self._command)
+            environment = {**self._command.environment, **self.added}
+            child = self._child = ChildProcess(replace(self._command, environment=environment))
             child.start()
             child.exited.wait()
             self.exits.append(child.exit_code)

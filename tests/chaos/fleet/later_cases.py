@@ -3,7 +3,16 @@
 Invariant: data only, as in `matrix.py`, of which this is a part.
 """
 
-from chaos.fleet import faults, link_faults, second_sink, server_faults, soak, storms
+from chaos.fleet import (
+    clock,
+    clock_faults,
+    faults,
+    link_faults,
+    second_sink,
+    server_faults,
+    soak,
+    storms,
+)
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.kills import Kind
 from chaos.fleet.links import ALWAYS, Link
@@ -164,7 +173,24 @@ LATER = (
             Variant("processor", faults.stopped_in_order("processor"), nightly=20),
         ),
     ),
-    Case("M40", "clocks", "order unchanged", missing="not built (faketime)"),
+    Case(
+        "M40",
+        "clocks that are an hour wrong, or are set while the process runs",
+        EVERYTHING,
+        (
+            *(
+                Variant(f"{of}, {said}", clock_faults.starts(of, sign), needs=clock.lacks, nightly=4)
+                for of in ("reader", "processor", "postgres")
+                for said, sign in (("an hour ahead", 1), ("an hour behind", -1))
+            ),
+            *(
+                Variant(f"{of}, set {said}", clock_faults.steps(of, sign), needs=clock.lacks, nightly=4)
+                for of in ("reader", "processor", "postgres")
+                for said, sign in (("forward", 1), ("back", -1))
+            ),
+        ),
+        missing="brokers and Redis by another clock; leap seconds smeared",
+    ),
     Case(
         "M41",
         "SIGSTOP and SIGCONT of each process",

@@ -126,6 +126,8 @@ def _killed(told: Told) -> str:
 
 def _missing(case: Case, results: Sequence[Result]) -> str:
     parts = ["not run"] if case.variants and not results else []
+    lacking = sorted({variant.lacks for variant in case.variants if variant.lacks})
+    parts += [f"not here, for this machine has {what}" for what in lacking]
     if case.missing:
         parts.append(f"{'without' if case.variants else 'not built here'}: {case.missing}")
     return "; ".join(parts)

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -26,6 +27,7 @@ from tidegate.failpoints import VARIABLE, Failpoint
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.stack.jvm import find_java
 from tidegate.stack.postgres import Postgres, PostgresInstall
+from tidegate.stack.process import Command
 from tidegate.stack.redis import Redis
 
 SINK = "events"
@@ -40,12 +42,21 @@ _START_SECONDS = 120.0
 _POSTGRES = {"synchronous_commit": "on", "wal_keep_size": "0", "max_wal_size": "64MB", "checkpoint_timeout": "30s"}
 
 
+class ClockedPostgres(Postgres):
+    """One whose environment may be added to, before it starts."""
+
+    added: Mapping[str, str] = {}
+
+    def command(self) -> Command:
+        return replace(super().command(), environment=self.added)
+
+
 class Servers:
     def __init__(self, folder: Path, major: str = MAJOR) -> None:
         self.folder = folder
         self.links = Links(folder)
         install = PostgresInstall(binaries(major))  # the bundled one has no test_decoding
-        self.postgres = Postgres(folder / "postgres", install=install, fsync=False, settings=_POSTGRES)
+        self.postgres = ClockedPostgres(folder / "postgres", install=install, fsync=False, settings=_POSTGRES)
         self.kafka = ProxiedKafka(folder / "kafka", self.links.ports)
         self.redis = Redis(folder / "redis", fsync=False)
 

@@ -206,8 +206,10 @@ class Trials:
 
 def plan(cases: Sequence[Case], count: Callable[[Variant], int], seed: str = "") -> Iterator[tuple[Case, Variant, int]]:
     """Each variant once, then each again, so that a run that is cut short has tried many things. Those that end a
-    pipeline, or have one of their own, come last in their turn, the others in an order that the seed draws."""
-    turns = [(case, variant, count(variant)) for case in cases for variant in case.variants]
+    pipeline, or have one of their own, come last in their turn, the others in an order that the seed draws. What the
+    machine lacks something for is left out."""
+    variants = [(case, variant) for case in cases for variant in case.variants if not variant.lacks]
+    turns = [(case, variant, count(variant)) for case, variant in variants]
     random.Random(seed).shuffle(turns)
     turns.sort(key=lambda turn: turn[1].lost or isinstance(turn[1].fault, Alone))
     for number in range(max((times for _, _, times in turns), default=0)):
