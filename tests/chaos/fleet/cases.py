@@ -5,7 +5,7 @@ Invariant: data only; the faults themselves are elsewhere.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chaos.fleet.field import Fault, Outcome
@@ -24,6 +24,8 @@ class Alone:
 
     run: Callable[[Rig, Servers, Tier, random.Random], Outcome]
     settings: Callable[[Tier], Mapping[str, object]]
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of its sink, beside those of all."""
 
 
 @dataclass(frozen=True, slots=True)

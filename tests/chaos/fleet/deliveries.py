@@ -64,7 +64,8 @@ class Arrived:
 
 
 class Deliveries:
-    def __init__(self, bootstrap: str, pipeline: str) -> None:
+    def __init__(self, bootstrap: str, pipeline: str, *, at_once: int = _AT_ONCE) -> None:
+        self._at_once = at_once
         self._prefix = f"{pipeline}.public."
         settings = {"bootstrap.servers": bootstrap, "group.id": f"chaos-{pipeline}", "log_level": 0}
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -111,7 +112,7 @@ class Deliveries:
 
     def poll(self, seconds: float = 0.1) -> list[Arrived]:
         arrived = []
-        for message in self._consumer.consume(_AT_ONCE, seconds) if self._next else ():
+        for message in self._consumer.consume(self._at_once, seconds) if self._next else ():
             place, error = (message.topic() or "", message.partition() or 0), message.error()
             if error is None:
                 if place[0] == self._letters:

@@ -22,7 +22,7 @@ from chaos.fleet.mirror import Mirror
 from chaos.fleet.raw_watch import RawWatch
 from chaos.fleet.rig import SINK, Rig, Servers
 from chaos.fleet.rows import Read
-from chaos.fleet.sampler import Sampler
+from chaos.fleet.sampler import Figures, Sampler
 from chaos.fleet.tables import Number
 from chaos.fleet.witness import Witness
 from kit.wait import DeadlinePassedError, wait
@@ -49,6 +49,8 @@ class Outcome:
     recovery_seconds: float = 0.0
     transactions: int = 0
     events: int = 0
+    figures: Figures | None = None
+    """Of a trial that samples a pipeline of its own."""
 
 
 class Field:
@@ -80,7 +82,7 @@ class Field:
         self._sentinels = self._own = 0
 
     @property
-    def figures(self) -> "object":
+    def figures(self) -> Figures:
         return self._sampler.figures
 
     @property

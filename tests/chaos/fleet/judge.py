@@ -79,7 +79,7 @@ class Judge:
             self._one_by_one(evidence.arrived),
             _transactions(evidence.witnessed, changes, dead),
             _outcomes(evidence.entries, changes, tokens),
-            self._samples(evidence),
+            self.sampled(evidence),
             _not_durable(evidence.samples, changes),
             (Violation("I1", what) for what in missed(evidence.reads, self.mirror, once)),
             self._mirrored(once, dsn),
@@ -128,7 +128,7 @@ class Judge:
         for difference in self.mirror.differences(dsn):
             yield Violation("I6", difference)
 
-    def _samples(self, evidence: Evidence) -> Iterator[Violation]:
+    def sampled(self, evidence: Evidence) -> Iterator[Violation]:
         for sample in evidence.samples:
             server, confirmed = self._confirmed
             if sample.server == server and sample.confirmed < confirmed:

@@ -10,6 +10,8 @@ from chaos.fleet import (
     link_faults,
     second_sink,
     server_faults,
+    shape_trials,
+    shapes,
     soak,
     storms,
 )
@@ -124,7 +126,18 @@ LATER = (
         (Variant("2,000 savepoints, half of them undone", faults.giant_transaction, nightly=4),),
         missing="10 M rows, 100 k savepoints, several at once",
     ),
-    Case("M30", "1600 columns, 10 k tables", "I10", missing="not built"),
+    Case(
+        "M30",
+        "tables of extreme shapes, and somebody dies while they are delivered",
+        "I1 I3–I7 I9 I10",
+        (
+            Variant("1,600 columns, 10,000 rows", shape_trials.trial(shapes.wide), nightly=2),
+            Variant("10,000 tables", shape_trials.trial(shapes.many), nightly=2),
+            Variant("1,000 tables, a topic each", shape_trials.trial(shapes.many_topics), nightly=2),
+            Variant("1,000 partitions", shape_trials.trial(shapes.parted), nightly=2),
+        ),
+        missing="10,000 topics: the tables share one",
+    ),
     Case(
         "M31",
         "hostile values, compared with the other decoder",

@@ -31,10 +31,9 @@ from tidegate.stack.process import Command
 from tidegate.stack.redis import Redis
 
 SINK = "events"
-PARTITIONS = 2
 MAJOR = "18"
 # The largest rows of the load do not fit: they become dead letters.
-_OPTIONS = {"topic_config": {"max.message.bytes": "1000000"}}
+_OPTIONS: Mapping[str, object] = {"partitions": 2, "topic_config": {"max.message.bytes": "1000000"}}
 # Small frames, many boundaries; and pieces of tables that are as small as they may be.
 _SETTINGS = {"raw_topic": {"max_frame": "16KiB"}, "snapshot": {"transaction": "100ms"}}
 _START_SECONDS = 120.0
@@ -92,9 +91,9 @@ class Rig:
         environment: Mapping[str, str],
         *,
         settings: Mapping[str, object] | None = None,
-        partitions: int = PARTITIONS,
+        options: Mapping[str, object] | None = None,
     ) -> None:
-        self._settings, self._partitions = settings or _SETTINGS, partitions
+        self._settings, self._options = settings or _SETTINGS, _OPTIONS | dict(options or {})
         self.servers, self.links, self.pipeline = servers, servers.links, pipeline
         self.folder = servers.folder / pipeline
         self.slot = f"tidegate_{pipeline}"
@@ -186,7 +185,7 @@ class Rig:
                 kafka=self.servers.kafka.bootstrap,
                 redis_url=self.servers.redis.url,
                 postgres=self.dsn,
-                sinks=[{"name": SINK, "type": "kafka_topics", "options": _OPTIONS | {"partitions": self._partitions}}],
+                sinks=[{"name": SINK, "type": "kafka_topics", "options": self._options}],
                 **self._settings,
             )
             values["source"]["heartbeat"] = {"interval": "2s"}

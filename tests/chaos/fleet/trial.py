@@ -39,6 +39,8 @@ class Result:
     duplicates: int
     held_bytes: int
     reader_bytes: int
+    resident_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The most of each process that was looked at."""
     kills: Told = field(default_factory=dict)
     violations: Sequence[str] = ()
     error: str = ""
@@ -122,7 +124,9 @@ class Trials:
         self._fields += 1
         name = f"{self.prefix}{self._fields}"
         settings = trial.settings(self.tier)
-        self._rig = Rig(self.servers, name, dict(self.environment), settings=settings, partitions=1)
+        self._rig = Rig(
+            self.servers, name, dict(self.environment), settings=settings, options={"partitions": 1, **trial.options}
+        )
         return trial.run(self._rig, self.servers, self.tier, draw)
 
     def _end_alone(self) -> None:
@@ -173,7 +177,7 @@ class Trials:
         kills: Kills,
         error: str,
     ) -> Result:
-        figures = self._field.figures if self._field is not None else None
+        figures = outcome.figures or (self._field.figures if self._field is not None else None)
         return Result(
             case=case.number,
             variant=variant.name,
@@ -185,6 +189,7 @@ class Trials:
             duplicates=duplicates,
             held_bytes=figures.held_bytes if figures else 0,
             reader_bytes=figures.resident_bytes.get("reader", 0) if figures else 0,
+            resident_bytes=dict(figures.resident_bytes) if figures else {},
             kills=kills.told(),
             violations=tuple(map(str, outcome.violations)),
             error=error,
