@@ -18,6 +18,8 @@ class Keeper:
         self._progress, self._metrics = progress, metrics
         self.acks: dict[str, Ack] = {}
         """The highest of each sink: one that went back, or is missing now, changes nothing."""
+        self.told: Mapping[str, Ack] = {}
+        """What Redis said last, which is all that a lane can learn of itself."""
 
     def durable(self, frame: SentFrame, offset: int) -> None:
         self._gate.produced(frame.safe_lsn)
@@ -39,6 +41,7 @@ class Keeper:
         self._progress.in_flight_bytes = in_flight_bytes
 
     def acked(self, acks: Mapping[str, Ack]) -> None:
+        self.told = acks
         for sink, ack in acks.items():
             known = self.acks.get(sink)
             self.acks[sink] = ack if known is None or ack.safe_lsn >= known.safe_lsn else known

@@ -1,5 +1,6 @@
 """Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head
-and when a sink is heard of for the first time: Redis may have known less than it when the epoch began.
+and when Redis knows of a sink that it did not know of before, or the other way round: a lane whose ack is forgotten,
+and whose cursor went with the topic that was there before, begins anew.
 
 Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks, and rows of a
 snapshot that it lacks are read again: the reader ends, and its next start decides. Nothing is decided here. After a
@@ -9,6 +10,7 @@ failover the raw topic always holds an epoch frame of the newest epoch (decision
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,8 @@ LostSnapshots = Callable[[Mapping[str, Ack], int], Sequence[str]]
 """Those of which sinks with these acks lack rows, in a raw topic that begins there."""
 
 _ANSWER_SECONDS = 30.0
+_FORGOTTEN_SECONDS = 15.0
+"""A lane that lives says its ack again every five."""
 
 
 class RawWatch:
@@ -52,6 +56,7 @@ class RawWatch:
         """Rows of a snapshot seem lost. An ack may be on its way that says otherwise, so the next look decides."""
         progress.raw_beginning = opened.beginning
         self._heard_of = set(opened.acks)
+        self._forgotten_since: float | None = None
 
     async def run(self) -> None:
         while True:
@@ -59,17 +64,19 @@ class RawWatch:
             await asyncio.sleep(self._config.reader.look_every.total_seconds())
 
     async def look(self) -> None:
-        config, beginning, acks = self._config, await self._ask(), dict(self._keeper.acks)
+        config, beginning, acks, told = self._config, await self._ask(), dict(self._keeper.acks), self._keeper.told
         has_moved = beginning not in (None, self._progress.raw_beginning)
-        if has_moved or self._is_suspected or acks.keys() - self._heard_of:
+        if self._heard_of <= told.keys():
+            self._forgotten_since = None
+        if has_moved or self._is_suspected or told.keys() != self._heard_of:
             try:
                 log = await read_raw_log(config.kafka, config.raw_topic.name, self._opened.lineage.topic_id)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
             self._check_snapshots(log, acks)
-            self._check(log, acks)
+            self._check(log, acks, told)
             self._progress.raw_beginning = log.beginning
-            self._heard_of |= acks.keys()
+            self._heard_of = set(told) if self._forgotten_since is None else self._heard_of
 
     def _check_snapshots(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
         """No position tells of these: a sink that lacks them goes on behind them as if there had been none."""
@@ -84,12 +91,9 @@ class RawWatch:
             )
         self._is_suspected = bool(lost)
 
-    def _check(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
-        run = self._opened
+    def _check(self, log: RawLog, acks: Mapping[str, Ack], told: Mapping[str, Ack]) -> None:
         self._check_witness(log)
-        if run.plan.mode is not EpochMode.CONTINUE and log.beginning <= run.stamp.offset:
-            return
-        missing = uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
+        missing = self._uncovered(log, acks) or self._forgotten(self._uncovered(log, told))
         if missing:
             raise TransientError(
                 f"retention took from the raw topic what {', '.join(missing)} had not read",
@@ -97,6 +101,21 @@ class RawWatch:
                 remedy="Nothing is lost: the reader starts again and feeds what the source has kept. If it repeats, "
                 "the lane is down, or raw_topic.retention is too short for it.",
             )
+
+    def _uncovered(self, log: RawLog, acks: Mapping[str, Ack]) -> Sequence[str]:
+        run = self._opened
+        if run.plan.mode is not EpochMode.CONTINUE and log.beginning <= run.stamp.offset:
+            return ()
+        return uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
+
+    def _forgotten(self, sinks: Sequence[str]) -> Sequence[str]:
+        """Those that only an ack covers which Redis has not any more, if nobody has said it again."""
+        if not sinks:
+            self._forgotten_since = None
+            return ()
+        now = time.monotonic()
+        self._forgotten_since = now if self._forgotten_since is None else self._forgotten_since
+        return sinks if now - self._forgotten_since > _FORGOTTEN_SECONDS else ()
 
     def _check_witness(self, log: RawLog) -> None:
         """What an epoch frame does not say is of the generation's own timeline, where Redis does not know better."""
