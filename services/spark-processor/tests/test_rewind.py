@@ -1,99 +1,16 @@
 """A lane set back delivers again what lies behind the place, all of it, and skips nothing that it has not had."""
 
-from dataclasses import replace
-
 import pytest
 from kit.frames import RawLog, row
 from kit.memory_sink import MemorySink
+from kit.rewinds import deliver, lsn, rewind, rows, written
 
 from tidegate.checkpoint.store import AckOutcome, compare
-from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.cursor import Cursor, decode_cursor
-from tidegate.contracts.epoch import EpochRecord, PreviousEpoch, decode_epoch
-from tidegate.contracts.frame import FrameKind, decode_frame
-from tidegate.contracts.request import Asked, LaneRequest
+from tidegate.contracts.cursor import decode_cursor
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
-from tidegate.pgoutput.messages import Insert
 from tidegate.position import Position, before
-from tidegate_processor.commit import Delivery
-from tidegate_processor.epoch_walk import Seen
-from tidegate_processor.kafka_clients import RawTopicView
-from tidegate_processor.rewind import Terms, set_back
-
-SINK = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
-REWIND = LaneRequest("r", Asked.REWIND, "somebody", 0)
-
-
-class MemoryLog:
-    """The frames of a RawLog, from `beginning` on; epoch frames say where the one before ended."""
-
-    def __init__(self, log: RawLog, beginning: int = 0) -> None:
-        self.id, self.beginning, self.end = "topic", beginning, len(log.frames)
-        self._log = log
-
-    def at(self, offset: int) -> Seen | None:
-        at = max(offset, self.beginning)
-        if at >= self.end:
-            return None
-        frame = decode_frame(self._log.frames[at])
-        epoch = decode_epoch(frame.body) if frame.header.kind is FrameKind.EPOCH else None
-        return Seen(at, frame.header, None if epoch is None else self._told(at, epoch))
-
-    def offset_since(self, time: int) -> int | None:
-        return time if time < self.end else None
-
-    def _told(self, at: int, epoch: EpochRecord) -> EpochRecord:
-        if at == 0 or epoch.previous is None:
-            return epoch
-        last = decode_frame(self._log.frames[at - 1]).header
-        began = at - 1 if last.kind is FrameKind.EPOCH else last.epoch_offset
-        return replace(epoch, previous=PreviousEpoch(last.epoch, began, last.seq, at - 1))
-
-
-def written() -> RawLog:
-    """Two epochs: transactions 1 to 3 at offsets 1 to 3, 4 and 5 at 5 and 6."""
-    log = RawLog()
-    log.epoch()
-    for number in (1, 2, 3):
-        log.transaction(row(number))
-    log.epoch()
-    for number in (4, 5):
-        log.transaction(row(number))
-    return log
-
-
-def lsn(log: RawLog, offset: int) -> Lsn:
-    return decode_frame(log.frames[offset]).header.first.commit_lsn
-
-
-def deliver(log: RawLog, sink: MemorySink, *, beginning: int = 0, stop: int | None = None, acked: Ack | None = None):
-    raw = RawTopicView("topic", beginning, len(log.frames))
-    delivery = Delivery(
-        "shop",
-        SINK,
-        sink,
-        look=lambda: raw,
-        acked=lambda _: acked,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-    )
-    delivery.feed(list(enumerate(log.frames))[beginning:stop])
-    delivery.commit()
-    return delivery
-
-
-def rewind(
-    log: RawLog, sink: MemorySink, *, beginning: int = 0, acked: Ack | None = None, may_skip: bool = False, **to
-) -> Cursor:
-    terms = Terms(replace(REWIND, **to), 2, "c1", may_skip)
-    return set_back(sink, MemoryLog(log, beginning), terms, lambda _: acked)
-
-
-def rows(sink: MemorySink) -> list[int]:
-    return [int(change.message.new[0]) for change in sink.delivered if isinstance(change.message, Insert)]
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 5, 6])
@@ -258,41 +175,3 @@ def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_
     rewind(log, sink, beginning=5, acked=ack)
     deliver(log, sink, beginning=5, acked=ack)
     assert (raised.value.code, rows(sink)) == ("REWIND_TRIMMED", [1, 2, 3, 4, 5, 4, 5])
-
-
-def overtaken() -> tuple[RawLog, MemorySink, Ack]:
-    """The sink had transactions 1 and 2, was set back to 2, and the log begins at offset 5, with transaction 4."""
-    log, sink = written(), MemorySink()
-    ack = deliver(log, sink, stop=3).ack()
-    assert ack is not None
-    rewind(log, sink, position=before(lsn(log, 2)), acked=ack)
-    return log, sink, ack
-
-
-def feed_again(log: RawLog, ack: Ack) -> None:
-    """The reader's answer to what the sink acked: transactions 3 to 5 once more."""
-    third = lsn(log, 3)
-    log.epoch(refeed_from=ack.safe_lsn)
-    log.safe_lsn = Lsn(third - 0x10)
-    for number in (3, 4, 5):
-        log.transaction(row(number))
-
-
-def test_a_rewound_lane_that_retention_overtakes_with_its_sink_behind_is_fed_again() -> None:
-    log, sink, ack = overtaken()
-    late = deliver(log, sink, beginning=5, acked=ack)
-    assert late.waits_for != ""
-    assert rows(sink) == [1, 2]
-
-    feed_again(log, ack)
-    deliver(log, sink, beginning=5, acked=ack)
-
-    assert rows(sink) == [1, 2, 3, 4, 5]
-
-
-def test_the_beginning_is_where_nothing_is_skipped_although_more_is_left() -> None:
-    log, sink, ack = overtaken()
-    feed_again(log, ack)
-    rewind(log, sink, beginning=5, acked=ack, may_skip=True)
-    deliver(log, sink, beginning=5, acked=ack)
-    assert rows(sink) == [1, 2, 3, 4, 5]

@@ -35,6 +35,11 @@ class Cursor:
     """The epoch the lane was in when it was rewound into an older one: until it has come to that again it acks nothing,
     for its claims would be an older epoch's."""
 
+    @property
+    def newest_epoch(self) -> int:
+        """That the lane has claimed anything in."""
+        return max(self.epoch, self.rewound_epoch)
+
     def encode(self) -> str:
         rewound: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
         if self.rewound_from is not None:

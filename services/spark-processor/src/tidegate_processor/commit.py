@@ -178,7 +178,7 @@ class Delivery:
         return Ack(
             sink=self._config.name,
             generation=committed.generation,
-            epoch=self.ingest.epoch if self._stands_here and self.ingest.has_place else committed.epoch,
+            epoch=self.ingest.epoch if self._stands_here and self.ingest.has_place else committed.newest_epoch,
             topic_id=committed.topic_id,
             offset=committed.next_offset - 1,
             position=self.position,

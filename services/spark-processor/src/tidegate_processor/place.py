@@ -2,7 +2,8 @@
 
 | what the lane needs                                       | where it comes in                                  |
 | --------------------------------------------------------- | -------------------------------------------------- |
-| has a position: all behind that                           | a frame that starts at or before it                |
+| has a position: all behind that                           | a frame that starts at or before it, or is of the  |
+|                                                           | epoch of its ack and not beyond the next of that   |
 | required, has nothing, `from: earliest`: all that the     | a slot's first epoch, a re-feed, or a frame that   |
 | source kept when the reader began (lineage)               | starts at or before that                           |
 | else: nothing                                             | any frame                                          |
@@ -91,6 +92,8 @@ class Place:
             return True
         if record is not None and record.mode is not EpochMode.CONTINUE:
             self.check_no_gap(header, record)
+        if record is None and self._stands_before(header):
+            return True
         return header.first <= max(self._standing.position, before(self._safe_lsn(header)))
 
     def check_no_gap(self, header: FrameHeader, record: EpochRecord) -> None:
@@ -128,6 +131,15 @@ class Place:
                 remedy="The frames between are gone, and the source keeps nothing for a sink that is not required. "
                 "Take a new snapshot for it, or rewind it to what is left; a longer raw_topic.retention prevents it.",
             )
+
+    def _stands_before(self, header: FrameHeader) -> bool:
+        """Whether the sink has acked all that was before this frame, in its epoch: of a lane that has no cursor there,
+        for it gave up a rewind."""
+        acked = self._acked(header.generation.id)
+        if acked is None or self._standing.is_rewound or self._standing.position < acked.position:
+            return False
+        is_same = (acked.topic_id, acked.epoch) == (self._raw.id, header.epoch)
+        return is_same and header.epoch_offset + header.seq <= acked.offset + 1
 
     def _give_up_rewind_behind(self, header: FrameHeader) -> None:
         standing, acked = self._standing, self._acked(header.generation.id)

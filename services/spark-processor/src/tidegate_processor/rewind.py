@@ -109,7 +109,7 @@ def _is_empty(seen: Seen | None) -> bool:
 
 def _epoch_in(log: RawLog, cursor: Cursor | None, ack: Ack | None) -> int:
     """The newest that anything was claimed in; epochs count within one topic."""
-    of_cursor = max(cursor.epoch, cursor.rewound_epoch) if cursor and cursor.topic_id == log.id else 0
+    of_cursor = cursor.newest_epoch if cursor and cursor.topic_id == log.id else 0
     return max(of_cursor, ack.epoch if ack and ack.topic_id == log.id else 0)
 
 
