@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.simulator import edges
 from chaos.simulator.clock import Pause
 from chaos.simulator.memory import STAND_INS
-from chaos.simulator.verdicts import epoch_is_decided, reader_begins
+from chaos.simulator.verdicts import epoch_is_decided, lineage_is_unknown, reader_has_looked
 from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 
 import tidegate_processor.commit
@@ -94,6 +94,7 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
     clock = world.time
     return [
         *_of_the_start(world),
+        *_of_the_watch(world),
         *_of_the_gap(world),
         *_of_the_repair(world),
         *STAND_INS,
@@ -118,7 +119,9 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         return await edges.check(world, side)
 
     async def read_log(kafka: Any, topic: str, topic_id: str) -> Any:
-        return await edges.read_raw_log(world, topic_id)
+        log = await edges.read_raw_log(world, topic_id)
+        reader_has_looked(world, range(log.beginning, log.end))
+        return log
 
     async def topic_id(config: PipelineConfig) -> str:
         await Pause()
@@ -129,7 +132,8 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         is_forgotten = found is None and (world.has_begun or world.redis.has_forgotten)
         assert world.acting is not None
         world.acting.knows_no_past = is_forgotten
-        reader_begins(world, is_forgotten=is_forgotten)
+        if is_forgotten:
+            lineage_is_unknown(world)
         return found
 
     async def say(redis: Any, pipeline: str, lineage: Any) -> None:
@@ -158,7 +162,6 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "connect_async", lambda _: world.redis),
         (opening, "lineage_now", lineage),
         (opening, "say_lineage", say),
-        (tidegate_reader.raw_watch, "read_raw_log", read_log),
         (opening, "open_stream", stream),
         (opening, "open_producer", producer),
         (opening, "close_producer", nothing),
@@ -166,6 +169,16 @@ def _of_the_start(world: "World") -> list[tuple[Any, str, Any]]:
         (opening, "version", lambda _: "0"),
         (opening, "secrets", _Secrets(world.seed)),
         (opening, "unix_microseconds", clock.unix_microseconds),
+    ]
+
+
+def _of_the_watch(world: "World") -> list[tuple[Any, str, Any]]:
+    async def read_log(kafka: Any, topic: str, topic_id: str) -> Any:
+        return await edges.read_raw_log(world, topic_id)
+
+    return [
+        (tidegate_reader.raw_watch, "read_raw_log", read_log),
+        (tidegate_reader.raw_watch, "time", world.time),
     ]
 
 

@@ -90,6 +90,8 @@ class ReaderProcess:
         self.is_zombie = False
         self.knows_no_past = False
         """Redis did not know where the reader before worked."""
+        self.has_seen_frames = False
+        """That count, when it looked into the raw topic."""
         self.producer: Producer | None = None
         self.publisher: LogPublisher | None = None
         self.feedback: SimFeedback | None = None

@@ -5,13 +5,16 @@ memory that would prove it was itself lost: those cases are here, each with what
 brokers lost their disk, whoever doubts may say so, and a person begins a new raw topic; but nobody may skip anything.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from chaos.simulator.memory import remembered_frame
 from chaos.simulator.oracle import Violation
 from chaos.simulator.postgres import Committed
 
 from tidegate.contracts.cursor import Cursor, decode_cursor
-from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.epoch import decode_epoch
+from tidegate.contracts.frame import FrameHeader, FrameKind
 from tidegate.errors import TidegateError
 from tidegate.lsn import Lsn
 
@@ -26,7 +29,7 @@ _REPAIRED = ("SLOT_MISSING", "SLOT_LOST", "GAP_LOST")
 def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
     if error.code == "GENERATION_CHANGED" and (world.lineage_is_gone or world.slot_was_tampered):
         return
-    if error.code == "GAP_LOST" and _is_forgotten(world):
+    if error.code == "GAP_LOST" and (_is_forgotten(world) or _is_beyond_what_moved(world, lane)):
         return
     if world.topic.was_wiped:
         return
@@ -49,7 +52,7 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         raise Violation("I7", f"a loss that was to be repaired is LOST ({error.code})", str(error))
     if world.slot_was_tampered or world.oracle.is_forked or world.topic.was_wiped or _is_forgotten(world):
         return
-    if error is not None and error.code == "FAILOVER_UNPROVEN" and not _has_valid_frames(world):
+    if error is not None and error.code == "FAILOVER_UNPROVEN" and not _has_seen_frames(world):
         return  # retention took all that could tell how far sinks had come before the fork
     if error is not None and error.code == "HISTORY_FORKED" and world.redis.has_forgotten and not _is_witnessed(world):
         return  # retention took what told on which timeline the newest frames are, and Redis forgot it
@@ -57,14 +60,15 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
 
 
-def reader_begins(world: "World", *, is_forgotten: bool) -> None:
-    """`is_forgotten`: Redis does not know any more where the reader before worked."""
-    _look_what_is_left(world)
-    if is_forgotten:
-        _lineage_is_unknown(world)
+def reader_has_looked(world: "World", offsets: range) -> None:
+    """At these of the raw topic, as it starts. What lands or is trimmed later is not for it to know."""
+    assert world.acting is not None
+    seen = [record.header for record in world.topic.records if record.is_valid and record.offset in offsets]
+    world.acting.has_seen_frames = bool(seen)
+    _look_what_is_left(world, seen)
 
 
-def _lineage_is_unknown(world: "World") -> None:
+def lineage_is_unknown(world: "World") -> None:
     """A reader starts, and Redis does not know where the one before it worked. What only that could tell is not for it
     to know: what the raw topic held if nothing there counts either."""
     if not _has_valid_frames(world):
@@ -80,11 +84,10 @@ def epoch_is_decided(world: "World") -> None:
         world.oracle.excused_below = world.server.slot.confirmed
 
 
-def _look_what_is_left(world: "World") -> None:
-    """A reader starts. Where the raw topic has no transaction of the history before the new one lacks, says nothing
-    of where the new one has others, and that one is as long as what sinks have, nothing can be compared."""
+def _look_what_is_left(world: "World", valid: Sequence[FrameHeader]) -> None:
+    """A reader starts and sees these. Where they have no transaction of the history before that the new one lacks, say
+    nothing of where the new one has others, and that one is as long as what sinks have, nothing can be compared."""
     fork, server = world.oracle.forked_at, world.server
-    valid = [record.header for record in world.topic.available() if record.is_valid]
     covered = max((header.safe_lsn for header in valid), default=Lsn(0))
     is_told = any(header.messages and header.last.commit_lsn >= fork for header in valid)
     is_denied = any(isinstance(entry, Committed) and fork <= entry.commit_lsn < covered for entry in server.wal)
@@ -98,6 +101,10 @@ def _has_valid_frames(world: "World") -> bool:
     return any(record.is_valid for record in world.topic.available())
 
 
+def _has_seen_frames(world: "World") -> bool:
+    return world.acting is not None and world.acting.has_seen_frames
+
+
 def _is_witnessed(world: "World") -> bool:
     """Whether the epoch frame of the newest epoch is left."""
     valid = [record.header for record in world.topic.available() if record.is_valid]
@@ -105,17 +112,27 @@ def _is_witnessed(world: "World") -> bool:
 
 
 def _is_forgotten(world: "World") -> bool:
-    """Whether all that anybody still knows of a required lane lies below what was confirmed, and the raw topic does not
-    reach back to it: its newest acks went with Redis."""
+    """Whether all that anybody still knows of a required lane lies below what was confirmed, or where the newest epoch
+    began, and the raw topic does not reach back to it: its newest acks went with Redis."""
     slot = world.server.slot
     if slot is None or not world.redis.has_forgotten:
         return False
+    begins = [record for record in world.topic.available() if record.is_valid and record.header.kind is FrameKind.EPOCH]
+    needed = max(slot.confirmed, decode_epoch(remembered_frame(begins[-1].value).body).start_lsn if begins else 0)
     for lane in world.lanes:
         cursor = _cursor(lane)
         known = cursor.safe_lsn if cursor else Lsn(0)
-        if lane.config.required and known < slot.confirmed and not _is_there(world, cursor):
+        if lane.config.required and known < needed and not _is_there(world, cursor):
             return True
     return False
+
+
+def _is_beyond_what_moved(world: "World", lane: "Lane") -> bool:
+    """Whether somebody moved the slot beyond what the sink has. Of a reader to whom Redis does not tell what that was
+    the lane learns it, and that nothing lay between is more than either can prove."""
+    cursor, slot = _cursor(lane), world.server.slot
+    is_behind = cursor is not None and slot is not None and cursor.safe_lsn < slot.confirmed
+    return is_behind and world.slot_was_tampered and world.redis.has_forgotten
 
 
 def _cursor(lane: "Lane") -> Cursor | None:
@@ -123,4 +140,11 @@ def _cursor(lane: "Lane") -> Cursor | None:
 
 
 def _is_there(world: "World", cursor: Cursor | None) -> bool:
-    return bool(cursor and cursor.topic_id == world.topic.id and cursor.next_offset >= world.topic.beginning)
+    topic = world.topic
+    if cursor is None or cursor.topic_id != topic.id or cursor.next_offset < topic.beginning:
+        return False
+    if cursor.epoch_nonce:
+        return True
+    # A rewind has said where it reads on, be it behind frames that are void and before none that counts.
+    following = [record.header.first for record in topic.records[cursor.next_offset :] if record.is_valid]
+    return not following or following[0] <= cursor.position
