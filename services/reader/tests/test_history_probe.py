@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from kit.pipelines import checked, document, secrets_of
 
 from tidegate.contracts.epoch import StreamOptions
+from tidegate.errors import TransientError
 from tidegate.lsn import Lsn, format_lsn, parse_lsn
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Begin
@@ -60,8 +62,9 @@ async def asked(dsn: str, told: Told) -> None:
         await side.close()
 
 
-def test_one_wal_sender_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second link was opened beside the idle one, where only one is asked for before the start."""
+@pytest.fixture
+def dsn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Of a server with one WAL sender."""
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         base = Path(folder)
         base.chmod(0o755)
@@ -72,6 +75,22 @@ def test_one_wal_sender_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
             dsn = postgres.dsn("x")
             for name, value in secrets_of(redis_url="redis://127.0.0.1:9/0", postgres=dsn).items():
                 monkeypatch.setenv(name, value)
-            asyncio.run(asked(dsn, prepared(dsn)))
+            yield dsn
         finally:
             postgres.stop()
+
+
+def test_one_wal_sender_is_enough(dsn: str) -> None:
+    """A second link was opened beside the idle one, where only one is asked for before the start."""
+    asyncio.run(asked(dsn, prepared(dsn)))
+
+
+def test_a_slot_that_was_moved_meanwhile_proves_nothing(dsn: str) -> None:
+    """By the last word of the reader before; the server was taken for one that had gone back (seed 794407)."""
+    told = prepared(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_flush_lsn())", [SLOT])
+        connection.execute("INSERT INTO t VALUES (2)")
+    with pytest.raises(TransientError) as raised:
+        asyncio.run(asked(dsn, told))
+    assert raised.value.code == "EPOCH_RACE"

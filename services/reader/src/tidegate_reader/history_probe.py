@@ -50,7 +50,11 @@ async def ask(
     """`idle` has not started; it is closed meanwhile and has a new link afterwards, to the same server."""
     [(*before, _, _)] = await idle.execute("IDENTIFY_SYSTEM")
     idle.close()
-    await probe(await connect(), command, history)
+    try:
+        await probe(await connect(), command, history)
+    except StreamError:
+        await _check_not_let_go(side, slot, history)
+        raise
     await until_free(side, slot)
     idle.adopt(await connect())
     [(*after, _, _)] = await idle.execute("IDENTIFY_SYSTEM")
@@ -70,6 +74,16 @@ async def probe(stream: ReplicationStream, command: str, history: HistoryCheck) 
             await stream.end()
     finally:
         stream.close()
+
+
+async def _check_not_let_go(side: SideConnection, slot: str, history: HistoryCheck) -> None:
+    """A slot that was moved beyond it meanwhile, as by the last word of a reader that was ending, sends nobody what was
+    asked for, and proves nothing."""
+    state = await read_slot(side, slot)
+    if state is not None and state.confirmed is not None and state.confirmed > history.told.commit_lsn:
+        raise TransientError(
+            "the slot was moved while the server was asked", code="EPOCH_RACE", remedy="The reader starts again."
+        )
 
 
 async def until_free(side: SideConnection, slot: str) -> None:
