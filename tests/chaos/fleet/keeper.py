@@ -28,6 +28,8 @@ class Keeper:
         self.exits: list[int | None] = []
         self.added: Mapping[str, str] = {}
         """To the environment of those that start from now on."""
+        self.within: Sequence[str] = ()
+        """What they are started behind."""
         self._command = Command(
             argv=tuple(argv),
             log=self.log,
@@ -92,7 +94,8 @@ class Keeper:
     def _keep(self) -> None:
         while not self._ending.is_set():
             environment = {**self._command.environment, **self.added}
-            child = self._child = ChildProcess(replace(self._command, environment=environment))
+            argv = (*self.within, *self._command.argv)
+            child = self._child = ChildProcess(replace(self._command, argv=argv, environment=environment))
             child.start()
             child.exited.wait()
             self.exits.append(child.exit_code)

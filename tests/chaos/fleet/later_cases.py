@@ -8,6 +8,7 @@ from chaos.fleet import (
     clock_faults,
     faults,
     link_faults,
+    memory,
     second_sink,
     server_faults,
     shape_trials,
@@ -30,6 +31,7 @@ _LANE_POINTS = (
     (Failpoint.LANE_COMMITTED, 10, 0),
     (Failpoint.LANE_ACKED, 10, 0),
 )
+_LITTLE = {"reader": 256 * 2**20, "processor": 2**30}
 # A source that is not there any more and does not say so, and a sink that takes everything and answers nothing.
 _QUICK_LINKS = {(Link.READER_POSTGRES, "half-open"), (Link.PROCESSOR_KAFKA, "deaf")}
 
@@ -223,7 +225,20 @@ LATER = (
         (Variant("of a sink of files", second_sink.disk_full, nightly=10),),
         missing="EIO; of the services' own scratch",
     ),
-    Case("M43", "little memory", "I10", missing="the reader's is looked at in each trial (I10), no limit is set"),
+    Case(
+        "M43",
+        "little memory: 256 MiB for the reader, 1 GiB for the processor, under large transactions",
+        "I1 I3–I7 I9 I10, nobody is killed for it",
+        (
+            Variant(
+                "transactions of 500,000 rows and 100,000 savepoints, and somebody dies",
+                shape_trials.trial(shapes.large, _LITTLE, {"processor": {"heap": "512MiB"}}),
+                needs=memory.lacks,
+                nightly=2,
+            ),
+        ),
+        missing="of the source and the brokers",
+    ),
     Case(
         "M44",
         "soak: 5 to 12 faults in a row, no barrier between",

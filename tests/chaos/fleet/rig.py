@@ -17,6 +17,7 @@ import yaml
 from chaos.fleet.broker import ProxiedKafka
 from chaos.fleet.keeper import Keeper
 from chaos.fleet.links import Link, Links, python_path
+from chaos.fleet.memory import MemoryLimit
 from chaos.fleet.tables import SCHEMA
 from kit.fleet import spark_jars
 from kit.pipelines import document, secrets_of
@@ -98,6 +99,7 @@ class Rig:
         self.folder = servers.folder / pipeline
         self.slot = f"tidegate_{pipeline}"
         self.failpoints = self.folder / "failpoints"
+        self.limits: dict[str, MemoryLimit] = {}
         for folder in (self.folder, self.failpoints, self.folder / "tmp"):
             folder.mkdir(mode=0o755, exist_ok=True)
         self.dsn = servers.postgres.ensure_database(pipeline)
@@ -116,6 +118,9 @@ class Rig:
         self.links.heal()
         self.reader.end()
         self.processor.end()
+        for limit in self.limits.values():
+            limit.remove()
+        self.limits.clear()
         shutil.rmtree(self.folder / "tmp", ignore_errors=True)
 
     def drop(self) -> None:
@@ -131,6 +136,11 @@ class Rig:
                 "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
                 [self.pipeline],
             )
+
+    def limit_memory(self, keeper: Keeper, most_bytes: int) -> None:
+        """Of those that start from now on, with all they start."""
+        limit = self.limits[keeper.name] = MemoryLimit(f"{self.pipeline}-{keeper.name}", most_bytes)
+        keeper.within = limit.within
 
     def arm(self, point: Failpoint, action: str) -> None:
         part = self.failpoints / f".{point}"

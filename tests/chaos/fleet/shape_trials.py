@@ -1,4 +1,4 @@
-"""M30 alone: a pipeline for tables of an extreme shape. Somebody dies while it delivers, and has to learn it again.
+"""M30, M43 alone: a pipeline for tables of an extreme shape, or with little memory. Somebody dies while it delivers.
 
     made ─▶ services ─▶ written ─▶ one is killed ─▶ changed ─▶ sentinel arrives, slot confirmed ─▶ source = topics
 
@@ -8,7 +8,7 @@ the services need is sampled all the time (I10).
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -28,9 +28,10 @@ from kit.wait import wait
 from tidegate.lsn import parse_lsn
 
 _SENTINEL = -1_000_000
+NO_LIMITS: Mapping[str, int] = {}
+BY_DEFAULT: Mapping[str, object] = {}
 _AT_ONCE = 200
 """Events that are parsed at a time: a wide one takes half a megabyte then."""
-_CHANGES_A_SECOND_AT_LEAST = 100
 
 
 @dataclass
@@ -66,7 +67,7 @@ class _Ground:
             self.take()
             return condition()
 
-        wait(is_met, (FIRST_SECONDS + self.changes / _CHANGES_A_SECOND_AT_LEAST) * PATIENCE, what, 0.05)
+        wait(is_met, (FIRST_SECONDS + self.changes / self.shape.least_a_second) * PATIENCE, what, 0.05)
 
     def _show(self, arrived: Iterable[Arrived]) -> None:
         """Of the shape's tables: others are written to by nobody, but for what they were made with."""
@@ -75,10 +76,15 @@ class _Ground:
                 self.shown.take(each)
 
 
-def trial(made: Callable[[], Shape]) -> Alone:
+def trial(
+    made: Callable[[], Shape], limits: Mapping[str, int] = NO_LIMITS, settings: Mapping[str, object] = BY_DEFAULT
+) -> Alone:
+    """`limits` are of the memory of each service, in bytes."""
     shape = made()
 
     def run(rig: Rig, servers: Servers, _tier: Tier, draw: random.Random) -> Outcome:
+        for name, most_bytes in limits.items():
+            rig.limit_memory(getattr(rig, name), most_bytes)
         deliveries = Deliveries(servers.kafka.bootstrap, rig.pipeline, at_once=_AT_ONCE)
         sampler = Sampler(
             dsn=rig.dsn,
@@ -94,7 +100,7 @@ def trial(made: Callable[[], Shape]) -> Alone:
             finally:
                 sampler.stop()
 
-    return Alone(run, lambda _tier: {}, shape.options)
+    return Alone(run, lambda _tier: settings, shape.options)
 
 
 def _tried(ground: _Ground, draw: random.Random) -> Outcome:
@@ -115,6 +121,7 @@ def _tried(ground: _Ground, draw: random.Random) -> Outcome:
     outcome = Outcome(recovery_seconds=time.monotonic() - begun, events=ground.shown.events)
     outcome.transactions = len(shape.written) + len(shape.changed) + 1
     outcome.figures = ground.sampler.figures
+    outcome.figures.resident_bytes |= {f"{of}, limited": limit.peak_bytes for of, limit in rig.limits.items()}
     outcome.violations += _judged(ground)
     return outcome
 
@@ -136,6 +143,11 @@ def _judged(ground: _Ground) -> list[Violation]:
         found.append(Violation("I1", f"{ground.shown.events} events of {ground.changes} changes"))
     if samples.dead:
         found.append(Violation("I1", f"{len(samples.dead)} changes are dead letters: {samples.dead[0].code}"))
+    found += [
+        Violation("I10", f"{limit.killed} processes of the {of} were killed for want of memory")
+        for of, limit in ground.rig.limits.items()
+        if limit.killed
+    ]
     return found + _too_large(ground.sampler.figures)
 
 

@@ -1,10 +1,11 @@
-"""M30: tables at the limits of what a source may look like, each written to, and changed after somebody died.
+"""M30, M43: tables and transactions at the limits of what a source may look like, and changed after somebody died.
 
 | shape | what is large |
 | --- | --- |
 | wide | a row, and its description: as many columns as PostgreSQL has room for |
 | many | the number of descriptions, which who starts in the middle has to learn |
 | parted | the number of tables behind one |
+| large | transactions: half a million rows, a hundred thousand savepoints |
 
 Invariant: a step is one transaction and tells how many rows it changes. Values are such that their text in PostgreSQL
 is their text in JSON.
@@ -20,6 +21,8 @@ TABLES = 10_000
 TOPICS = 1_000
 PARTITIONS = 1_000
 PARTED_ROWS = 10_000
+LARGE_ROWS = 500_000
+SAVEPOINTS = 100_000
 _AT_ONCE = 250
 """Tables in one transaction: each takes locks, of which a server has some thousands."""
 
@@ -39,6 +42,8 @@ class Shape:
     changed: Sequence[Step]
     options: Mapping[str, object] = field(default_factory=dict)
     """Of the sink."""
+    least_a_second: int = 100
+    """Changes that come through, else it stands still."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -104,6 +109,24 @@ def parted() -> Shape:
             Step(f"UPDATE parts SET id = -id - 1 WHERE id < {moved}", 2 * moved),  # a DELETE here, an INSERT there
             Step(f"DELETE FROM parts WHERE id >= {moved + moved // 2}", PARTED_ROWS - moved - moved // 2),
         ),
+    )
+
+
+def large() -> Shape:
+    """Every other savepoint is undone."""
+    undone = (
+        f"DO $$ BEGIN FOR at IN {LARGE_ROWS + 1}..{LARGE_ROWS + SAVEPOINTS} LOOP BEGIN"
+        " INSERT INTO large VALUES (at, repeat('s', 100), 1);"
+        " IF at % 2 = 0 THEN RAISE EXCEPTION 'undone'; END IF;"
+        " EXCEPTION WHEN raise_exception THEN NULL; END; END LOOP; END $$"
+    )
+    rows = f"INSERT INTO large SELECT id, repeat('r', 100), 1 FROM generate_series(1, {LARGE_ROWS}) AS id"
+    return Shape(
+        tables=("large",),
+        made=("CREATE TABLE large (id integer PRIMARY KEY, note text, n integer)",),
+        written=(Step(rows, LARGE_ROWS), Step(undone, SAVEPOINTS // 2)),
+        changed=(Step(f"UPDATE large SET n = n + 1 WHERE id <= {LARGE_ROWS}", LARGE_ROWS),),
+        least_a_second=2_000,
     )
 
 
