@@ -75,6 +75,11 @@ class Redis:
             self._accepted(new)
         return outcome.value.encode(), value if stored is None else stored
 
+    def tells(self) -> list[Ack]:
+        """All that it still knows."""
+        read = [_read(value) for each in self._hashes.values() for value in each.values()]
+        return [ack for ack in read if ack is not None]
+
     def save(self) -> None:
         self._snapshots = [*self._snapshots, _copy(self._hashes)][-_SNAPSHOTS_KEPT:]
 

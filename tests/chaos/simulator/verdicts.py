@@ -86,12 +86,15 @@ def epoch_is_decided(world: "World") -> None:
 
 def _look_what_is_left(world: "World", valid: Sequence[FrameHeader]) -> None:
     """A reader starts and sees these. Where they have no transaction of the history before that the new one lacks, say
-    nothing of where the new one has others, and that one is as long as what sinks have, nothing can be compared."""
+    nothing of where the new one has others, and that one is as long as what sinks are known to have, nothing can be
+    compared."""
     fork, server = world.oracle.forked_at, world.server
     covered = max((header.safe_lsn for header in valid), default=Lsn(0))
     is_told = any(header.messages and header.last.commit_lsn >= fork for header in valid)
     is_denied = any(isinstance(entry, Committed) and fork <= entry.commit_lsn < covered for entry in server.wal)
-    reached = max((position.commit_lsn for lane in world.lanes for position in lane.ledger.have), default=Lsn(0))
+    has = {position for lane in world.lanes for position in lane.ledger.have}
+    has = {ack.position for ack in world.redis.tells()} if world.redis.has_forgotten else has
+    reached = max((position.commit_lsn for position in has), default=Lsn(0))
     if world.oracle.is_forked and fork and not is_told and not is_denied and max(reached, covered) < server.wal_end:
         world.oracle.is_unknowable = True
 
