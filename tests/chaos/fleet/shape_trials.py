@@ -67,7 +67,7 @@ class _Ground:
             self.take()
             return condition()
 
-        wait(is_met, (FIRST_SECONDS + self.changes / self.shape.least_a_second) * PATIENCE, what, 0.05)
+        wait(is_met, (FIRST_SECONDS + self.changes / self.shape.least_a_second) * PATIENCE, what, every_seconds=0)
 
     def _show(self, arrived: Iterable[Arrived]) -> None:
         """Of the shape's tables: others are written to by nobody, but for what they were made with."""

@@ -98,13 +98,16 @@ class Place:
 
     def check_no_gap(self, header: FrameHeader, record: EpochRecord) -> None:
         """That a re-feed does not start beyond what the sink has."""
-        start, has = record.start_lsn, self._standing.safe_lsn
+        start = record.start_lsn
+        if self._standing.is_rewound and self.lacks_what_lies_before(header, record):
+            self._give_up_rewind_behind(header)
         if not self.lacks_what_lies_before(header, record):
             return
         if self._standing.is_rewound:
             raise self._rewind_trimmed(f"the log goes on at {format_lsn(start)}")
+        has = format_lsn(self._standing.safe_lsn)
         raise StreamError(
-            f"the log goes on at {format_lsn(start)}, the sink has everything up to {format_lsn(has)}",
+            f"the log goes on at {format_lsn(start)}, the sink has everything up to {has}",
             code="GAP_LOST",
             remedy="The raw topic lost what lies between and the source has let it go. Take a new snapshot.",
         )
