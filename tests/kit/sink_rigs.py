@@ -31,6 +31,7 @@ from tidegate.events import Operation
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.sinks.registry import cursor_of, make_sink
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
+from tidegate_processor.speaking import Speak, nobody_listens
 
 SINK = "events"
 TARGET_PASSWORD = "TIDEGATE_TEST_TARGET_PASSWORD"
@@ -56,9 +57,9 @@ class Rig(ABC):
     def more_options(self) -> dict[str, Any]:
         return {}
 
-    def make(self, config: PipelineConfig | None = None) -> Sink:
+    def make(self, config: PipelineConfig | None = None, speak: Speak = nobody_listens) -> Sink:
         config = config or self.config
-        return make_sink(config, config.sink(SINK))
+        return make_sink(config, config.sink(SINK), speak)
 
     def cursor(self) -> Cursor | None:
         """As the driver looks at it."""
@@ -185,9 +186,9 @@ class PgTableRig(Rig):
     def plain_dsn(self, port: int) -> str:
         return f"postgresql://{self.postgres.user}@{self.postgres.host}:{port}/{self.prefix}_target"
 
-    def make(self, config: PipelineConfig | None = None) -> Sink:
+    def make(self, config: PipelineConfig | None = None, speak: Speak = nobody_listens) -> Sink:
         os.environ.update(self.environment())
-        return super().make(config)
+        return super().make(config, speak)
 
     def environment(self) -> dict[str, str]:
         return {TARGET_PASSWORD: self.postgres.password}

@@ -7,7 +7,8 @@ import pytest
 
 from tidegate.errors import TransientError
 from tidegate_processor import read_back as module
-from tidegate_processor.read_back import read_back, speaking
+from tidegate_processor.read_back import read_back
+from tidegate_processor.speaking import speaking
 
 
 class Message:

@@ -15,9 +15,9 @@ from tidegate.pgoutput.messages import UNCHANGED, Column, Delete, Insert, OldKin
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import decode_changes
-from tidegate_processor.read_back import speaking
 from tidegate_processor.redelivery import frame_of
 from tidegate_processor.snapshots import Record
+from tidegate_processor.speaking import speaking
 
 ID = ORDERS.relation_id
 Delivered = list[tuple[str, tuple[bytes | None, ...]]]

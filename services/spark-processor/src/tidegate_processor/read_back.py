@@ -1,7 +1,7 @@
 """A stretch of the raw topic, read once more by a lane that is further on."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
@@ -14,7 +14,6 @@ from tidegate_processor.snapshots import Record, no_log
 # Of silence, where records are known to be.
 _CALL_SECONDS = 10.0
 _POLL_SECONDS = 0.5
-_SPEAK_SECONDS = 1.0
 
 
 def read_back(config: PipelineConfig, start: int, stop: int) -> Iterator[Record]:
@@ -43,15 +42,3 @@ def read_back(config: PipelineConfig, start: int, stop: int) -> Iterator[Record]
             deadline = time.monotonic() + _CALL_SECONDS  # what is done with a record takes as long as it takes
             if message.offset() + 1 == stop:
                 return
-
-
-def speaking(
-    records: Iterable[Record], speak: Callable[[], None], clock: Callable[[], float] = time.monotonic
-) -> Iterator[Record]:
-    """A lane that reads for long is no silent one, and still hears what it is told."""
-    due = clock() + _SPEAK_SECONDS
-    for record in records:
-        if clock() >= due:
-            speak()
-            due = clock() + _SPEAK_SECONDS
-        yield record

@@ -32,8 +32,9 @@ from tidegate_processor.commit import Delivery
 from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import look_at
 from tidegate_processor.raw_log import KafkaRawLog
-from tidegate_processor.read_back import read_back, speaking
+from tidegate_processor.read_back import read_back
 from tidegate_processor.sinks.registry import make_sink
+from tidegate_processor.speaking import Paced, speaking
 from tidegate_processor.trail import open_trail
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Stage:
             self._delivery = Delivery(
                 settings.config.pipeline,
                 config,
-                self._trail.sink(make_sink(settings.config, settings.config.sink(settings.sink))),
+                self._trail.sink(make_sink(settings.config, settings.config.sink(settings.sink), Paced(self._speak))),
                 look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
                 lineage=self._link.lineage,

@@ -15,22 +15,23 @@ from tidegate_processor.sinks.kafka_topics.config import KafkaTopicsOptions
 from tidegate_processor.sinks.pg_table.config import PgTableOptions
 from tidegate_processor.sinks.shared.group_cursor import group_cursor
 from tidegate_processor.sinks.stdout.config import StdoutOptions
+from tidegate_processor.speaking import Speak, nobody_listens
 from tidegate_processor.transformed_sink import TransformedSink, is_transformed
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     options: type[BaseModel]
-    make: Callable[[PipelineConfig, SinkConfig], Sink]
+    make: Callable[[PipelineConfig, SinkConfig, Speak], Sink]
     cursor: Callable[[PipelineConfig, SinkConfig], Cursor | None]
     needs_one_machine: bool = False
     """It writes where it runs, so its lane can't come up elsewhere."""
 
 
-def make_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
-    """Behind the transforms of its lane, if it has any."""
+def make_sink(config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_listens) -> Sink:
+    """Behind the transforms of its lane, if it has any. `speak` is called now and then where a frame may take long."""
     lane = config.lane(sink.name)
-    made = _KINDS[sink.type].make(config, lane)
+    made = _KINDS[sink.type].make(config, lane, speak)
     return TransformedSink(made, lane) if is_transformed(lane) else made
 
 
@@ -45,28 +46,28 @@ def needs_one_machine(sink: SinkConfig) -> bool:
 
 
 # Imported when it is asked for: a lane pays for the client of its own sink only.
-def _kafka_topics(config: PipelineConfig, sink: SinkConfig) -> Sink:
+def _kafka_topics(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
     from tidegate_processor.sinks.kafka_topics.writer import KafkaTopicsSink
 
     return KafkaTopicsSink(config, sink)
 
 
-def _stdout(config: PipelineConfig, sink: SinkConfig) -> Sink:
+def _stdout(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
     from tidegate_processor.sinks.stdout.writer import StdoutSink
 
     return StdoutSink(config, sink)
 
 
-def _file(config: PipelineConfig, sink: SinkConfig) -> Sink:
+def _file(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
     from tidegate_processor.sinks.file.writer import FileSink
 
     return FileSink(config, sink)
 
 
-def _pg_table(config: PipelineConfig, sink: SinkConfig) -> Sink:
+def _pg_table(config: PipelineConfig, sink: SinkConfig, speak: Speak) -> Sink:
     from tidegate_processor.sinks.pg_table.writer import PgTableSink
 
-    return PgTableSink(config, sink)
+    return PgTableSink(config, sink, speak)
 
 
 def _pg_table_cursor(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:

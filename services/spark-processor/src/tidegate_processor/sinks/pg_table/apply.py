@@ -9,11 +9,13 @@ neither the log nor the target knows the values that were not sent.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from itertools import zip_longest
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.columns.batches import ChangeBatch
 from tidegate.columns.refusals import RejectedChange
 from tidegate.errors import RecordError, StreamError
 from tidegate_processor.sinks.pg_table.encode import staged
@@ -28,7 +30,9 @@ from tidegate_processor.sinks.shared.postgres import (
     copy_in,
     run,
     savepoint,
+    truncate,
 )
+from tidegate_processor.speaking import Speak
 
 _COMMIT_LSN, _ORDINAL, _COMMIT_TIME = 2, 3, 6
 
@@ -58,13 +62,17 @@ class Table:
         return zip(lsns, ordinals, self.taken.rows.tolist(), strict=True)
 
 
+Change: TypeAlias = tuple[Table, int, ChangeBatch]
+"""Of a table, the row of the batch."""
+
+
 def apply_in_bulk(connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
     """How many bytes were staged."""
     written = 0
     for table in tables:
         for rows in runs(table.columns, table.taken.rows):
             if table.columns.ops[rows[0]] == TRUNCATE:
-                run(connection, table.target.statements.truncate)
+                truncate(connection, [table.target.statements.table])
             elif table.columns.moved_with_holes[rows[0]]:
                 written += _apply_one(connection, table, int(rows[0]), rejected)
             else:
@@ -72,19 +80,34 @@ def apply_in_bulk(connection: Connection, tables: Sequence[Table], rejected: lis
     return written
 
 
-def apply_one_by_one(connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
+def apply_one_by_one(
+    connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange], speak: Speak
+) -> int:
+    """Each takes the server's answer some times over: minutes, where a frame is large or the server far away."""
     written = 0
-    in_order = sorted((lsn, ordinal, at, row) for at, each in enumerate(tables) for lsn, ordinal, row in each.places)
-    for _, _, at, row in in_order:
-        table = tables[at]
+    for changes in _in_order(tables):
+        speak()
         try:
             with savepoint(connection, "write"):
-                written += _apply_one(connection, table, row, rejected)
+                written += _apply(connection, changes, rejected)
         except RefusedValueError as error:
-            rejected.append(table.taken.batch.refused(row, _refused(table.target, error.sqlstate)))
+            rejected += [each.refused(row, _refused(table.target, error.sqlstate)) for table, row, each in changes]
         except RecordError as error:
-            rejected.append(table.taken.batch.refused(row, error))
+            rejected += [each.refused(row, error) for _, row, each in changes]
     return written
+
+
+def _in_order(tables: Sequence[Table]) -> Iterator[list[Change]]:
+    """One at a time, but what one TRUNCATE emptied together: tables may refer to each other."""
+    places = sorted((lsn, ordinal, at, row) for at, each in enumerate(tables) for lsn, ordinal, row in each.places)
+    together: list[Change] = []
+    for (lsn, ordinal, at, row), following in zip_longest(places, places[1:]):
+        table = tables[at]
+        together.append((table, row, table.taken.batch))
+        is_truncate = table.columns.ops[row] == TRUNCATE
+        if not (is_truncate and following is not None and following[:2] == (lsn, ordinal)):
+            yield together
+            together = []
 
 
 def _apply_run(connection: Connection, table: Table, rows: np.ndarray, rejected: list[RejectedChange]) -> int:
@@ -109,11 +132,16 @@ def _apply_run(connection: Connection, table: Table, rows: np.ndarray, rejected:
     return len(work.text)
 
 
+def _apply(connection: Connection, changes: Sequence[Change], rejected: list[RejectedChange]) -> int:
+    table, row, _ = changes[0]
+    if table.columns.ops[row] == TRUNCATE:
+        truncate(connection, [table.target.statements.table for table, _, _ in changes])
+        return 0
+    return _apply_one(connection, table, row, rejected)
+
+
 def _apply_one(connection: Connection, table: Table, row: int, rejected: list[RejectedChange]) -> int:
     columns, statements, places = table.columns, table.target.statements, table.target.places
-    if columns.ops[row] == TRUNCATE:
-        run(connection, statements.truncate)
-        return 0
     keys = table.target.keys
     if columns.ops[row] == DELETE:
         run(connection, statements.delete_one, *_texts(columns.old, row, keys, table.target))

@@ -43,10 +43,6 @@ class Statements:
         return f"COPY pg_temp.{self.stage} FROM STDIN"
 
     @property
-    def truncate(self) -> str:
-        return f"TRUNCATE {self.table}"
-
-    @property
     def delete(self) -> str:
         return f"DELETE FROM {self.table} t USING pg_temp.{self.stage} s WHERE s.kind = {DELETES} AND {self._same_key}"
 

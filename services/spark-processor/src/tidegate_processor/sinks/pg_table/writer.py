@@ -27,13 +27,14 @@ from tidegate_processor.sinks.pg_table.targets import Targets
 from tidegate_processor.sinks.shared.change_batches import ChangeBatches
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterBox
 from tidegate_processor.sinks.shared.postgres import COMMIT, Connection, RefusedValueError, mapped, run, savepoint
+from tidegate_processor.speaking import Speak, nobody_listens
 
 
 class PgTableSink:
     capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, keyed=True)
 
-    def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
-        self._config, self._sink = config, sink
+    def __init__(self, config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_listens) -> None:
+        self._config, self._sink, self._speak = config, sink, speak
         self._options = parse_options(sink, PgTableOptions)
         self._batches = ChangeBatches(config.pipeline, sink)
         self._letters = DeadLetterBox(config, sink.name)
@@ -79,7 +80,7 @@ class PgTableSink:
                 return apply_in_bulk(connection, tables, rejected)
         except RefusedValueError:
             del rejected[before:]
-        return apply_one_by_one(connection, tables, rejected)
+        return apply_one_by_one(connection, tables, rejected, self._speak)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._letters.send(letters)

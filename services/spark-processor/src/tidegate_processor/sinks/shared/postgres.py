@@ -10,7 +10,7 @@
 Invariant: a server's message may quote rows, so none is passed on: only SQLSTATE and what we were doing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -43,7 +43,8 @@ _PINS: Mapping[str, str] = {
     "standard_conforming_strings": "on",
     "default_transaction_isolation": "read\\ committed",
     "default_transaction_read_only": "off",
-    "lock_timeout": str(_STANDSTILL_MS + 5_000),
+    # Said before a lane that waits for it is taken for a silent one.
+    "lock_timeout": str(_STANDSTILL_MS + 2_000),
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": str(_STANDSTILL_MS),
     "idle_session_timeout": "0",
@@ -109,6 +110,14 @@ def copy_in(connection: Connection, statement: str, text: bytes) -> None:
         copy.write(text)
 
 
+def truncate(connection: Connection, tables: Sequence[str]) -> None:
+    """In a savepoint. Together, for they may refer to each other; one that others refer to as well is not truncated."""
+    try:
+        run(connection, f"TRUNCATE {', '.join(tables)}")
+    except psycopg.errors.FeatureNotSupported as error:
+        raise RefusedValueError(error.sqlstate or "") from None
+
+
 def make_schema(connection: Connection, name: str) -> None:
     """Where it is there, the role needs no right to make one: IF NOT EXISTS asks for the right first."""
     if not run(connection, "SELECT 1 FROM pg_namespace WHERE nspname = $1", name):
@@ -139,7 +148,7 @@ def savepoint(connection: Connection, doing: str) -> Iterator[None]:
         if isinstance(failure, RefusedValueError):
             _undo(connection)
         raise failure from None
-    except RecordError:
+    except (RecordError, RefusedValueError):
         _undo(connection)
         raise
     run(connection, "RELEASE SAVEPOINT tidegate")

@@ -3,30 +3,25 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit.frames import ORDERS, RawLog, row
-from kit.made_frames import frame_of
+from kit.pg_targets import KEYED, deliver, relation
 from kit.sink_rigs import SINK, PgTableRig, cursor_behind, wal_frames
 from pydantic import ValidationError
 
 from tidegate.errors import StreamError, TransientError
-from tidegate.lsn import Lsn
 from tidegate.pgoutput.messages import (
     UNCHANGED,
-    Begin,
     Column,
     Delete,
     Insert,
     OldKind,
-    Relation,
     ReplicaIdentity,
     Truncate,
     Update,
 )
 from tidegate.position import BEGINNING
-from tidegate_processor.sinks.base import Receipt
 from tidegate_processor.sinks.pg_table.config import PgTableOptions
 
 HOSTILE = 'o"; DROP TABLE x; -- %s {} \\ é\t' + "'"
@@ -37,27 +32,6 @@ CANARY = "canary-7f3a"
 @pytest.fixture
 def rig(prefix: str, kafka, postgres, tmp_path: Path) -> PgTableRig:
     return PgTableRig(prefix, kafka.bootstrap, "redis://127.0.0.1:1", tmp_path, postgres)
-
-
-def relation(*columns: Column, name: str = "orders", schema: str = "public", **more: Any) -> Relation:
-    return replace(ORDERS, namespace=schema, name=name, columns=columns, **more)
-
-
-KEYED = Column(1, "id", INT4, -1), Column(0, "note", TEXT, -1)
-
-
-def deliver(rig: PgTableRig, relations: list[Relation], messages: list[Any], **options: Any) -> Receipt:
-    sink = rig.make(rig.configured(**options))
-    try:
-        sink.open()
-        receipt = sink.write(frame_of(relations, [Begin(Lsn(9), 5, 7), *messages]), BEGINNING)
-        log = RawLog()
-        log.epoch()
-        log.transaction(row(1))
-        sink.commit(cursor_behind(wal_frames(log)[0]))
-    finally:
-        sink.close()
-    return receipt
 
 
 def test_names_and_values_of_every_kind_are_data_and_never_commands(rig: PgTableRig) -> None:
