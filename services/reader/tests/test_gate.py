@@ -1,12 +1,14 @@
 """Whatever acks, frames and lost acks: confirmed is covered by all of them, and never falls."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import StreamOptions
+from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
-from tidegate.position import BEGINNING
+from tidegate.position import BEGINNING, MAX_ORDINAL
 from tidegate_reader.gate import Gate
 from tidegate_reader.history import HistoryCheck, Told
 
@@ -74,7 +76,26 @@ def test_nothing_beyond_the_last_transaction_is_confirmed_before_the_server_has_
     gate = Gate(["a"], confirmed=Lsn(5), durable=Lsn(80), history=history)
     gate.acked({"a": ack("a", 80)})
     gate.produced(Lsn(80))
-    before = gate.confirmed
-    history.begins(Lsn(60), 7, 1)
+    confirmed = [gate.confirmed]
+    for hear in (
+        lambda: history.begins(Lsn(60), 7, 1),
+        lambda: history.passes(Lsn(70)),
+        lambda: history.passes(Lsn(80)),
+    ):
+        hear()
+        gate.acked({"a": ack("a", 80)})
+        confirmed.append(gate.confirmed)
+    assert confirmed == [60, 60, 70, 80]
+
+
+def test_nothing_that_the_raw_topic_covers_is_confirmed_before_the_server_has_passed_it() -> None:
+    """The raw topic has no transaction, only that there was none up to 80. A disk that was put back, and written since,
+    has one: a slot that is moved over it hides that for ever (seed 852287)."""
+    nothing = Told(Lsn(59), Lsn(80), None, None, ordinal=MAX_ORDINAL)
+    history = HistoryCheck(nothing, Lsn(60), StreamOptions(("p",), protocol=1, messages=True))
+    gate = Gate(["a"], confirmed=Lsn(60), durable=Lsn(80), history=history)
     gate.acked({"a": ack("a", 80)})
-    assert (before, gate.confirmed) == (60, 80)
+    assert gate.confirmed == 60
+    with pytest.raises(StreamError) as raised:
+        history.begins(Lsn(70), 7, 1)
+    assert raised.value.code == "SOURCE_WENT_BACK"

@@ -7,6 +7,7 @@
 | all there, none below it | rises to what is in the raw topic | none |
 | none required | rises to what is in the raw topic | none |
 | the server has yet to send the raw topic's last transaction again | not beyond its commit LSN | |
+| the server has yet to pass what the raw topic covers behind that | not beyond what it has passed | |
 
 Invariant: confirmed ≤ min(safe_lsn of required acks), confirmed ≤ what this process knows is in the raw topic, and
 confirmed never falls; only the start value, which is the slot's own, is taken unseen. What the raw topic and sinks

@@ -80,11 +80,15 @@ class HistoryCheck:
         self.told = told
         self._judges_what_comes = told.options in (None, options)
         self.awaits_last = self._judges_what_comes and told.has_last and start <= told.commit_lsn
+        self._covered, self._heard = max(told.safe_lsn, told.commit_lsn), start
 
     @property
     def ceiling(self) -> Lsn:
-        """Of what may be confirmed by now."""
-        return self.told.commit_lsn if self.awaits_last else MAX_LSN
+        """Of what may be confirmed by now: nothing that the raw topic covers and the server has yet to send."""
+        if self.awaits_last:
+            return self.told.commit_lsn
+        is_over = not self._judges_what_comes or self._heard >= self._covered
+        return MAX_LSN if is_over else max(self.told.commit_lsn, self._heard)
 
     def begins(self, commit_lsn: Lsn, xid: int, commit_time: int) -> bool:
         """Whether there may still be something to say about the next one."""
@@ -97,7 +101,8 @@ class HistoryCheck:
             raise self._has_no_last()
         elif self._judges_what_comes and self._is_unknown(commit_lsn):
             raise _went_back(f"the server has a transaction at {format_lsn(commit_lsn)}, the raw topic has none")
-        return commit_lsn < max(told.safe_lsn, told.commit_lsn)
+        self._heard = max(self._heard, commit_lsn)
+        return commit_lsn < self._covered
 
     def is_settled_by(self, judged: "HistoryCheck | None") -> bool:
         """Whether nothing of the last transaction is awaited any more, here or where it was asked for before."""
@@ -113,6 +118,7 @@ class HistoryCheck:
         """Between transactions: the server has sent all that ends at or below it."""
         if self.awaits_last and lsn > self.told.commit_lsn:
             raise self._has_no_last()
+        self._heard = max(self._heard, lsn)
 
     def ends(self, wal_end: Lsn) -> None:
         """The server has no more WAL: what it has not written it will not send, and nobody has to wait for it."""
