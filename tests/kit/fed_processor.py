@@ -67,13 +67,16 @@ def fed_processor(
     redis_url: str,
     environ: dict[str, str] | None = None,
     processor: dict[str, Any] | None = None,
+    reached_by: dict[str, Any] | None = None,
     sinks: Sequence[dict[str, Any]] = ({},),
 ) -> Iterator[FedProcessor]:
-    """Not started yet. A sink is `events`, of the kind `kafka_topics`, where it does not say otherwise."""
+    """Not started yet. A sink is `events`, of the kind `kafka_topics`, where it does not say otherwise.
+    `reached_by`: how the processor reaches the brokers, if not as we do."""
     raw_topic_id = make_topic(kafka, names.raw_topic(pipeline))
     values = document(pipeline, kafka=kafka, redis_url=redis_url)
     values["sinks"] = [{"name": SINK, "type": "kafka_topics", **sink} for sink in sinks]
     values["processor"] |= processor or {}
+    values["kafka"] = reached_by or values["kafka"]
     file = folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(values))
     given = secrets_of(redis_url=redis_url) | spark_jars() | (environ or {})

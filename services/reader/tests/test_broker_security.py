@@ -1,98 +1,33 @@
 """TLS and logins of Kafka and Redis, against servers that insist on them. No secret is ever in a message."""
 
 import asyncio
-import json
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from kit.certificates import Authority, authority
+from kit.certificates import authority
+from kit.guarded_kafka import Broker, guarded_broker
 from kit.raw_topic import inserted
 from kit.wait import wait
 
-from tidegate.config.kafka import KafkaConfig, RawTopic
+from tidegate.config.kafka import RawTopic
 from tidegate.config.redis import RedisConfig
 from tidegate.errors import ExitCode
 from tidegate.preflight.findings import Severity
 from tidegate.preflight.redis import examine_redis
 from tidegate.preflight.topic import examine_topic
-from tidegate.stack.kafka import Kafka
 from tidegate.stack.server import free_port
 from tidegate_reader.publisher import close_producer, open_producer
 from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.raw_topic import ensure_raw_topic
 
 
-class GuardedKafka(Kafka):
-    """Beside its plain listener one that wants TLS and a login."""
-
-    def __init__(self, folder: Path, key_store: Path) -> None:
-        super().__init__(folder)
-        self.guarded_port = free_port()
-        self._key_store = key_store
-
-    def prepare(self) -> None:
-        super().prepare()
-        file = self.folder / "server.properties"
-        text = file.read_text()
-        for name in ("listeners", "advertised.listeners"):
-            text = text.replace(f"\n{name}=", f"\n{name}=SASL_SSL://localhost:{self.guarded_port},")
-        text = text.replace("PLAINTEXT:PLAINTEXT,", "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,")
-        login = "org.apache.kafka.common.security"
-        users = 'username="broker" password="broker" user_reader="plain-secret"'
-        file.write_text(
-            f"{text}sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n"
-            f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}.plain.PlainLoginModule required {users};\n"
-            f"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={login}.scram.ScramLoginModule required;\n"
-            f"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={login}.scram.ScramLoginModule required;\n"
-            f"ssl.keystore.type=PEM\nssl.keystore.location={self._key_store}\n"
-        )
-
-
-@dataclass(frozen=True)
-class Broker:
-    server: GuardedKafka
-    ca: Authority
-    other: Authority
-
-    def config(self, mechanism: str, **security: Any) -> KafkaConfig:
-        login = {
-            "protocol": "SASL_SSL",
-            "mechanism": mechanism,
-            "username": "reader",
-            "password": "${env:KAFKA_SECRET}",
-        }
-        settings = {"bootstrap": f"localhost:{self.server.guarded_port}", "security": login | security}
-        return KafkaConfig.model_validate_json(json.dumps(settings))
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    folder = tmp_path_factory.mktemp("guarded-kafka")
-    ca, other = authority(folder), authority(folder, "other")
-    certificate, key = ca.issue("broker", "localhost", "DNS:localhost")
-    store = folder / "store.pem"
-    store.write_text(key.read_text() + certificate.read_text())
-    server = GuardedKafka(folder / "kafka", store)
-    server.start()
-    try:
-        admin = AdminClient({"bootstrap.servers": server.bootstrap})
-        kinds = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        for kind in kinds:
-            wanted = UserScramCredentialUpsertion("reader", ScramCredentialInfo(kind, 4096), b"scram-secret")
-            admin.alter_user_scram_credentials([wanted])["reader"].result(20)
-        yield Broker(server, ca, other)
-    finally:
-        server.stop()
+    with guarded_broker(tmp_path_factory.mktemp("guarded-kafka")) as broker:
+        yield broker
 
 
 MECHANISMS = [("PLAIN", "plain-secret"), ("SCRAM-SHA-256", "scram-secret"), ("SCRAM-SHA-512", "scram-secret")]

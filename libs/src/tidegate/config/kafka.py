@@ -47,7 +47,7 @@ class KafkaSecurity(Model):
     password: Secret | None = Field(None, description="SASL password.")
     ca: str | None = Field(None, min_length=1, description="Certificates of the authorities to trust (PEM file).")
     cert: str | None = Field(None, min_length=1, description="Our certificate (PEM file), if the brokers ask for one.")
-    key: str | None = Field(None, min_length=1, description="The private key of `cert` (PEM file).")
+    key: str | None = Field(None, min_length=1, description="The private key of `cert` (PEM file, PKCS#8).")
 
     @field_validator("mechanism", "username", "password")
     @classmethod

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
@@ -19,6 +20,7 @@ _CALL_SECONDS = 10.0
 _COORDINATOR_SECONDS = 10.0
 _RETRY_SECONDS = 0.1
 _HALF = 2**64 - 1
+_JAVAS_KEY = "-----BEGIN PRIVATE KEY-----"
 # The client's own flag for them is set by its transaction calls only.
 _COORDINATOR_COMES = frozenset(
     (
@@ -62,12 +64,15 @@ def client(kind: Callable[..., _Client], settings: Mapping[str, Any], **options:
     except KafkaException as error:
         files = [path for name, path in settings.items() if name.endswith(".location")]
         unreadable = ", ".join(path for path in files if not os.access(path, os.R_OK))
-        raise TransientError(
-            f"Kafka's client was not made: {f'can not read {unreadable}' if unreadable else error.args[0].name()}",
-            code="KAFKA_CLIENT_NOT_MADE",
-            remedy="Check the certificates and the key that kafka.security names, and the client's log; it is tried "
-            "again.",
-        ) from error
+        raise _not_made(f"can not read {unreadable}" if unreadable else error.args[0].name()) from error
+
+
+def _not_made(why: str) -> TransientError:
+    return TransientError(
+        f"Kafka's client was not made: {why}",
+        code="KAFKA_CLIENT_NOT_MADE",
+        remedy="Check the certificates and the key that kafka.security names, and the client's log; it is tried again.",
+    )
 
 
 def spark_options(config: KafkaConfig) -> dict[str, str]:
@@ -78,7 +83,33 @@ def spark_options(config: KafkaConfig) -> dict[str, str]:
         options["kafka.sasl.jaas.config"] = _jaas(config)
     if security.ca:
         options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": security.ca}
+    if security.cert and security.key:
+        # As text: Java wants both in one file, which would have to be written somewhere.
+        options |= {
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.certificate.chain": _text(security.cert),
+            "kafka.ssl.keystore.key": _private_key(security.key),
+        }
     return options
+
+
+def _private_key(path: str) -> str:
+    text = _text(path)
+    if _JAVAS_KEY not in text:
+        raise TransientError(
+            f"{path} is not a private key as Spark's own client takes it",
+            code="KAFKA_KEY_FORMAT",
+            remedy="It has to be PKCS#8 and not encrypted: openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW. The lane "
+            "comes again by itself.",
+        )
+    return text
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _not_made(f"can not read {path}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ _LEAN = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Over TCP the JVM's second write to a worker waits until the first is acknowledged: 40 of a micro-batch's 120 ms.
     "spark.python.unix.domain.socket.enabled": "true",
+    # What a client of Kafka is given in text: Spark's own words for a secret, and ours.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|keystore[.]key|jaas[.]config",
     # Workers are forked from a process that has loaded the stage.
     "spark.python.daemon.module": daemon.__name__,
 }
