@@ -19,6 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.lsn import Lsn
 
 if TYPE_CHECKING:
+    from chaos.simulator.kafka import Record
     from chaos.simulator.lane import Lane
     from chaos.simulator.world import World
 
@@ -63,9 +64,19 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
 def reader_has_looked(world: "World", offsets: range) -> None:
     """At these of the raw topic, as it starts. What lands or is trimmed later is not for it to know."""
     assert world.acting is not None
-    seen = [record.header for record in world.topic.records if record.is_valid and record.offset in offsets]
+    seen = [
+        record.header
+        for record in world.topic.records
+        if record.is_valid and record.offset in offsets and _is_seen_to_count(record, offsets)
+    ]
     world.acting.has_seen_frames = bool(seen)
     _look_what_is_left(world, seen)
+
+
+def _is_seen_to_count(record: "Record", offsets: range) -> bool:
+    """Where an epoch frame is trimmed and a late frame lies behind it, that none is missing shows no more."""
+    header = record.header
+    return header.kind is FrameKind.EPOCH or header.epoch_offset in offsets or header.is_in_step(record.offset)
 
 
 def lineage_is_unknown(world: "World") -> None:

@@ -2,7 +2,8 @@
 
 | what arrives                                   | verdict                                                            |
 | ---------------------------------------------- | ------------------------------------------------------------------ |
-| offset below the cursor                        | seen: dropped                                                      |
+| offset below the cursor                        | seen: dropped; if it is in step and of a higher epoch than any     |
+|                                                | that was seen, the lane starts anew                                |
 | offset beyond the next one                     | the lane starts anew, and looks whether its cursor is there        |
 | another generation                             | LOST: positions do not compare                                     |
 | epoch frame written for another topic or place | if it was made again under us the lane starts anew; else void       |
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochRecord, decode_epoch
-from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame
+from tidegate.contracts.frame import Frame, FrameHeader, FrameKind, decode_frame, decode_header
 from tidegate.errors import StreamError, TransientError
 from tidegate_processor.parts import joined
 
@@ -90,6 +91,7 @@ class Ingest:
 
     def feed(self, offset: int, value: bytes | None) -> Iterator[Taken]:
         if self.next_offset is not None and offset < self.next_offset:
+            self._check_is_what_was_seen(offset, value)
             return
         if self.next_offset is not None and offset > self.next_offset:
             raise TransientError(
@@ -189,12 +191,13 @@ class Ingest:
         one of the log that was lost; it would be met again and again."""
         since = self._opened_at if self.sees_from is None else self.sees_from
         if header.epoch > self.epoch > 0 and header.epoch_offset >= since and header.is_in_step(offset):
-            raise TransientError(
-                f"epoch {header.epoch} began at raw offset {header.epoch_offset}, where something else was read",
-                code="RAW_TOPIC_REWRITTEN",
-                remedy="The brokers lost the log, and it grew anew. The lane starts anew at its cursor, and looks "
-                "whether that is there.",
-            )
+            raise _rewritten(header)
+
+    def _check_is_what_was_seen(self, offset: int, value: bytes | None) -> None:
+        """Of records that Spark reads again: a shorter log may not grow beyond the lane's place for long."""
+        header = decode_header(value or b"")
+        if header.kind is not FrameKind.EPOCH and header.epoch > self.epoch > 0 and header.is_in_step(offset):
+            raise _rewritten(header)
 
     def _check_generation(self, frame: Frame) -> None:
         """A lane without a past has the generation of the first frame it takes."""
@@ -223,6 +226,15 @@ class Ingest:
             whole = joined(self._parts)
             self._parts.clear()
             yield Taken(offset, whole)
+
+
+def _rewritten(header: FrameHeader) -> TransientError:
+    return TransientError(
+        f"epoch {header.epoch} began at raw offset {header.epoch_offset}, where something else was read",
+        code="RAW_TOPIC_REWRITTEN",
+        remedy="The brokers lost the log, and it grew anew. The lane starts anew at its cursor, and looks whether that "
+        "is there.",
+    )
 
 
 def log_lost(read_to: int, what: str) -> StreamError:
