@@ -232,9 +232,9 @@ def _portion(waiting: deque[Record]) -> Iterator[Record]:
 
 
 def _is_old(delivery: Delivery, offset: int) -> bool:
-    """Kept from an earlier batch, and another worker has served batches since."""
+    """Kept from an earlier batch, and another worker has served batches since; or may have, where nothing was read."""
     expected = delivery.ingest.next_offset
-    return not delivery.has_cursor or (expected is not None and offset > expected)
+    return not delivery.has_cursor or expected is None or offset > expected
 
 
 _held_stages: list[Stage] = []
