@@ -1,12 +1,17 @@
 """The driver, where what it stands on is away for a moment."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from kit.pipelines import checked, document, secrets_of
 from kit.topics import make_topic
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.contracts.status import State
+from tidegate.observability.health import Health
 from tidegate_processor import pipeline
+from tidegate_processor.table import LaneState
 
 REDIS = "redis://:secret@127.0.0.1:6379"
 
@@ -30,3 +35,15 @@ def test_lanes_start_once_the_raw_topic_is_there(kafka, prefix: str) -> None:
     assert topics.are_ready() is False
     make_topic(kafka.bootstrap, config.raw_topic.name)
     assert topics.are_ready() is True
+
+
+def test_a_lane_that_waits_for_the_reader_is_not_simply_up() -> None:
+    health = Health(["events"])
+    status = SimpleNamespace(state=State.RUNNING, waits_for="a new epoch of the reader")
+    lane: Any = SimpleNamespace(sink="events", failure=None, state=LaneState.RUNNING, status=status)
+    told = []
+    for waits_for in ("a new epoch of the reader", ""):
+        status.waits_for = waits_for
+        pipeline._tell(lane, health)
+        told.append("a new epoch of the reader" in str(health.report()))
+    assert told == [True, False]

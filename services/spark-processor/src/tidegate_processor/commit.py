@@ -46,6 +46,7 @@ _BYTES_PER_COMMIT = 16 * 2**20
 # Each takes the brokers 2 ms (decision 60), and a transaction is aborted after 10 s: brokers may be 25 times as slow.
 _PARTITIONS_PER_COMMIT = 200
 _IDLE_COMMIT_SECONDS = 10.0
+_KEPT_SECONDS = 86_400.0  # as cursor_keeping.py has it, for a lane that reads and is sent nothing
 
 
 class Delivery:
@@ -89,9 +90,7 @@ class Delivery:
         self._refused = RefusedRows(config, self._shapes)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_in = self.ingest.epoch, self.ingest.epoch_nonce, cursor.seq if cursor else 0
-        self._uncommitted_events = 0
-        self._uncommitted_bytes = 0
-        self._uncommitted_partitions = 0
+        self._uncommitted_events = self._uncommitted_bytes = self._uncommitted_partitions = 0
         self._uncommitted_commit_times: list[int] = []
         self._last_commit = time.monotonic()
         self._committed = cursor
@@ -158,7 +157,8 @@ class Delivery:
     def _has_moved(self) -> bool:
         if self._committed is None or not self._stands_here:
             return self.counters.frames > 0
-        return self.counters.frames > 0 and self._next_offset() > self._committed.next_offset
+        is_old = time.monotonic() - self._last_commit > _KEPT_SECONDS
+        return is_old or (self.counters.frames > 0 and self._next_offset() > self._committed.next_offset)
 
     def _next_offset(self) -> int:
         resume = None if self._is_within_a_frame else self.ingest.resume_offset

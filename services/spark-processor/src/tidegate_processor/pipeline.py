@@ -22,6 +22,7 @@ from tidegate.errors import ExitCode, TransientError
 from tidegate.observability import logs
 from tidegate.observability.health import Health
 from tidegate.observability.http import serving_in_thread
+from tidegate_processor.cursor_keeping import CursorKeeper
 from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
 from tidegate_processor.metrics import ProcessorMetrics
@@ -70,11 +71,13 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
             return Lane(session, config, sink, connect(config.redis))
 
         lanes = {sink: lane(sink) for sink in sinks}
+        cursors = CursorKeeper()
         try:
-            return _watch(reloads, lanes, lane, health, metrics, stop, topics, SparkWatch(session))
+            return _watch(reloads, lanes, lane, health, metrics, stop, topics, SparkWatch(session), cursors)
         finally:
             with ExitStack() as ended:
                 ended.callback(session.stop)
+                ended.callback(cursors.close)
                 _stop(list(lanes.values()))
 
 
@@ -87,12 +90,15 @@ def _watch(
     stop: threading.Event,
     topics: "_Topics",
     spark: SparkWatch,
+    cursors: CursorKeeper,
 ) -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
     outdated: set[str] = set()
     while not stop.wait(_TICK_SECONDS):
         outdated |= reloads.look()
         for sink, lane in lanes.items():
+            if stop.is_set():  # a lane that starts may wait for servers that are away
+                break
             lane.tick(raw_topic_exists=topics.are_ready)
             if sink in outdated and _stands(lane):
                 lanes[sink] = new_lane(sink)
@@ -100,6 +106,7 @@ def _watch(
                 _log.info("lane_reconfigured", sink=sink)
             _tell(lanes[sink], health)
         _tell_configuration(reloads, health)
+        cursors.look(reloads.in_force, {sink: lane.state for sink, lane in lanes.items()})
         metrics.observe(lanes.values(), is_refused=reloads.refusal is not None)
         metrics.observe_spark(spark.look())
         if all(lane.state is LaneState.LOST for lane in lanes.values()):
@@ -143,6 +150,8 @@ def _tell(lane: Lane, health: Health) -> None:
         health.down(lane.sink, f"{lane.failure.code}: {lane.failure.message}")
     elif lane.state is LaneState.PAUSED:
         health.degraded(lane.sink, "paused: the source keeps its WAL until it is resumed")
+    elif status is not None and status.state is State.RUNNING and status.waits_for:
+        health.degraded(lane.sink, f"waits for {status.waits_for}")
     elif status is not None and status.state is State.RUNNING:
         health.up(lane.sink)
     else:

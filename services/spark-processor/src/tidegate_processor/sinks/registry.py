@@ -45,6 +45,11 @@ def needs_one_machine(sink: SinkConfig) -> bool:
     return _KINDS[sink.type].needs_one_machine
 
 
+def keeps_cursor_in_group(sink: SinkConfig) -> bool:
+    """In the lane's consumer group, which Kafka forgets in time."""
+    return _KINDS[sink.type].cursor is group_cursor
+
+
 # Imported when it is asked for: a lane pays for the client of its own sink only.
 def _kafka_topics(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
     from tidegate_processor.sinks.kafka_topics.writer import KafkaTopicsSink
