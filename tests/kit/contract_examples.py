@@ -7,23 +7,21 @@ version, keep the old file, and add the new one beside it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kit.cursor_examples import ack_examples, cursor_examples
+from kit.epoch_examples import COMMIT_LSN, END_LSN, LINEAGE, MOVED, NONCE, SINCE, TOPIC_ID, epoch_examples
 from kit.frames import COMMIT_TIME, GENERATION, INT4, ORDERS, TEXT, row
 from kit.replay_examples import replay_examples
 from kit.snapshot_examples import DOCUMENTS
 
 from tidegate.contracts.ack import Ack
-from tidegate.contracts.branch import Branch
 from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter, FrameAddress, decode_dead_letter
-from tidegate.contracts.epoch import EpochMode, EpochRecord, PreviousEpoch, StreamOptions
 from tidegate.contracts.frame import (
     BODY_ENTRY,
-    NO_OFFSET,
     Frame,
     FrameHeader,
     FrameKind,
@@ -33,9 +31,8 @@ from tidegate.contracts.frame import (
     decode_frame,
     encode_frame,
 )
-from tidegate.contracts.gap import Gap, GapReason
 from tidegate.contracts.generation import Generation
-from tidegate.contracts.lineage import Lineage, decode_lineage
+from tidegate.contracts.lineage import decode_lineage
 from tidegate.contracts.mark import Mark, MarkKind
 from tidegate.contracts.request import (
     Asked,
@@ -53,19 +50,16 @@ from tidegate.contracts.status import Failure, LaneStatus, ReaderStatus, State
 from tidegate.lsn import MAX_LSN, Lsn
 from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Begin, Column, Commit, Message, Relation, ReplicaIdentity, Type
-from tidegate.position import BEGINNING, MAX_ORDINAL, Position
+from tidegate.position import MAX_ORDINAL, Position
 
 FOLDER = Path(__file__).parents[1] / "golden" / "contracts"
 
-NONCE = bytes(range(16, 32))
-TOPIC_ID = "6f1ed002-ab59-4f5c-9e5f-3b1f1b6f0a4e"
 CREATED = 1_767_225_600_250_000
 MOOD = 16_400
 PEOPLE = Relation(
     16_390, "public", "people", ReplicaIdentity.FULL, (Column(1, "name", TEXT, -1), Column(1, "mood", MOOD, -1))
 )
 PEOPLE_BEFORE = Relation(16_390, "public", "people", ReplicaIdentity.FULL, (Column(1, "name", TEXT, -1),))
-COMMIT_LSN, END_LSN = Lsn(0x16B3748), Lsn(0x16B3778)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +94,6 @@ def header(kind: FrameKind = FrameKind.WAL, **fields: object) -> FrameHeader:
 
 BEGIN, COMMIT = Begin(COMMIT_LSN, COMMIT_TIME, 750), Commit(COMMIT_LSN, END_LSN, COMMIT_TIME)
 OPEN = OpenTransaction(750, COMMIT_LSN, COMMIT_TIME, 1)
-OPTIONS = StreamOptions(("tidegate_shop", "odd, name"), 4, messages=True)
-FIRST_EPOCH = EpochRecord(
-    EpochMode.CONTINUE, Lsn(0x16B3700), BEGINNING, OPTIONS, None, TOPIC_ID, 180_004, "tidegate-reader 0.1.0"
-)
-SECOND_EPOCH = replace(FIRST_EPOCH, previous=PreviousEpoch(1, 0, 99, 99))
-REFEED_EPOCH = replace(SECOND_EPOCH, mode=EpochMode.REFEED, start_lsn=COMMIT_LSN, tail=Position(COMMIT_LSN, 2))
-STEP = Branch(3, Lsn(0x16B3800), 1, END_LSN, 100)
-GAP = Gap(COMMIT_LSN, 40, NONCE.hex(), GapReason.SLOT_MISSING)
 ROWS = b"1\ttea\n2\t\\N\n"
 WINDOW = SnapshotHead(
     NONCE, ORDERS.relation_id, reading_number(2, 1), 4, 2, COMMIT_TIME, Position(COMMIT_LSN, 1), 105, is_last=True
@@ -122,17 +108,13 @@ def current(*each: Message) -> tuple[SchemaEntry, ...]:
 
 def frames() -> dict[str, tuple[FrameHeader, tuple[SchemaEntry, ...], bytes, int]]:
     """Header, schema, body and least length of each."""
-    epoch = {"epoch_offset": NO_OFFSET, "seq": 0, "first": BEGINNING, "last": BEGINNING}
     at_end = {"first": Position(COMMIT_LSN, 2), "last": Position(COMMIT_LSN, 2)}
     two_rows = header(FrameKind.SNAPSHOT, **at_end, messages=2)
     long_row = messages(row(2, "x" * 100))
     half = {"first": Position(COMMIT_LSN, 1), "open_transaction": OPEN, "messages": 1, "changes": 1}
     before_it, at_it = Position(COMMIT_LSN, 0), Position(COMMIT_LSN, 1)
     return {
-        "epoch-first": (header(FrameKind.EPOCH, **epoch, epoch=1), (), FIRST_EPOCH.encode(), 0),
-        "epoch-refeed": (header(FrameKind.EPOCH, **epoch), (), REFEED_EPOCH.encode(), 0),
-        "epoch-failover": (header(FrameKind.EPOCH, **epoch), (), replace(SECOND_EPOCH, branch=STEP).encode(), 0),
-        "epoch-gap": (header(FrameKind.EPOCH, **epoch), (), replace(REFEED_EPOCH, gap=GAP).encode(), 0),
+        **epoch_examples(header),
         "wal": (
             header(messages=4, changes=2),
             current(ORDERS),
@@ -202,6 +184,7 @@ def examples() -> dict[str, Example]:
         "control.json": Example(CONTROL, CONTROL.encode(), decode_control),
         "lineage.json": Example(LINEAGE, LINEAGE.encode(), decode_lineage),
         "lineage-failover.json": Example(MOVED, MOVED.encode(), decode_lineage),
+        "lineage-options.json": Example(SINCE, SINCE.encode(), decode_lineage),
         "resolution-v1.json": Example(RESOLUTION, RESOLUTION.encode(), decode_resolution),
         "lane-request.json": Example(LANE_REQUEST, LANE_REQUEST.encode(), decode_request),
         "dead-letter-v1.json": Example(DEAD_LETTER, DEAD_LETTER.encode(), decode_dead_letter),
@@ -210,8 +193,6 @@ def examples() -> dict[str, Example]:
     }
 
 
-LINEAGE = Lineage(GENERATION, 2, TOPIC_ID, COMMIT_LSN, ("orders", "search"), ("search",), OPTIONS)
-MOVED = replace(LINEAGE, branch=STEP)
 ACK = Ack("orders", GENERATION.id, 2, TOPIC_ID, 107, Position(COMMIT_LSN, 2), END_LSN, CREATED, "b1946ac9")
 CURSOR = Cursor(
     GENERATION.id, TOPIC_ID, 2, NONCE.hex(), 7, 108, Position(COMMIT_LSN, 2), END_LSN, "b1946ac9", 1_767_225_600_000

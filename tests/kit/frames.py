@@ -34,6 +34,7 @@ ORDERS = Relation(
 GENERATION = Generation(7_300_000_000_000_000_001, 1, "shop", "tidegate_shop", bytes(range(16)))
 # 2026-01-01 00:00 UTC in PostgreSQL's microseconds.
 COMMIT_TIME = 820_454_400_000_000
+OPTIONS = StreamOptions(("tidegate_shop",), 1, messages=True)
 
 
 def row(number: int, note: str = "") -> Insert:
@@ -70,7 +71,7 @@ class RawLog:
             mode=mode,
             start_lsn=start or self.safe_lsn,
             tail=reached,
-            options=StreamOptions(("tidegate_shop",), 1, messages=True),
+            options=OPTIONS,
             previous=previous if self.frames else None,
             topic_id=self._topic_id,
             server_version=180004,

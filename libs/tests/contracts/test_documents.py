@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from kit.contract_examples import DEAD_LETTER, FIRST_EPOCH, GAP, LANE, READER, SCHEMA_CHANGE, STEP
+from kit.contract_examples import DEAD_LETTER, LANE, READER, SCHEMA_CHANGE
+from kit.epoch_examples import FIRST_EPOCH, GAP, STEP
 
 from tidegate.contracts.dead_letter import decode_dead_letter
 from tidegate.contracts.epoch import decode_epoch

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kit.contract_examples import LINEAGE
+from kit.epoch_examples import LINEAGE
 
 from tidegate.contracts.lineage import decode_lineage
 from tidegate.contracts.sealed import seal, unseal

@@ -6,7 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from kit.contract_examples import FOLDER, GAP, STEP
+from kit.contract_examples import FOLDER
+from kit.epoch_examples import GAP, STEP
 
 ROOT = Path(__file__).parents[3]
 FRAME_PAGE = (ROOT / "docs/reference/frame.md").read_text(encoding="utf-8")
@@ -49,7 +50,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Ack", "ack.json ack-refusing.json"),
         ("Cursor", "cursor-rewound.json cursor-rewound-epoch.json cursor-refusing.json"),
         ("Control", "control.json"),
-        ("Lineage", "lineage-failover.json"),
+        ("Lineage", "lineage-failover.json lineage-options.json"),
         ("Dead letter", "dead-letter-v1-transaction.json"),
         ("Resolution", "resolution-v1-replayed.json"),
         ("Lane request", "lane-request-since.json lane-request-offset.json lane-request-replay.json"),
@@ -58,7 +59,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
         ("Snapshot request", "snapshot-request.json snapshot-request-pause.json"),
         ("Snapshot status", "snapshot-status.json"),
         ("Snapshot table status", "snapshot-table-status.json"),
-        ("Epoch", "frame-v1-epoch-failover.bin frame-v1-epoch-gap.bin"),
+        ("Epoch", "frame-v1-epoch-failover.bin frame-v1-epoch-gap.bin frame-v1-epoch-options.bin"),
         ("Mark", "frame-v1-mark.bin"),
     ],
 )

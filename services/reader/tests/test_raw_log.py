@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit.frames import COMMIT_TIME, RawLog, row
+from kit.frames import COMMIT_TIME, OPTIONS, RawLog, row
 
 from tidegate.contracts.frame import FrameKind
 from tidegate.lsn import Lsn
@@ -74,7 +74,8 @@ def test_a_re_feed_that_has_come_as_far_is_what_counts() -> None:
 
 
 def test_where_the_window_begins_behind_it_the_epoch_frame_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whom it was asked for is not known, nor its xid; that it was there is."""
+    """Its xid is not known, nor by which epoch it was asked for; but that it was there, and since when the options are
+    the same."""
     log, last, _ = cut_short(sent_again=2)
     monkeypatch.setattr(raw_log, "WINDOW", 2)
 
@@ -82,7 +83,7 @@ def test_where_the_window_begins_behind_it_the_epoch_frame_tells(monkeypatch: py
 
     assert told is not None
     assert (last, last + 1, last + 1) == (told.commit_lsn, told.safe_lsn, told.reached)
-    assert (told.transaction, told.options, told.epoch) == (None, None, None)
+    assert (told.transaction, told.options, told.epoch) == (None, OPTIONS, None)
     assert told.has_last
 
 

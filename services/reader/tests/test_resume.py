@@ -36,6 +36,16 @@ def test_a_trimmed_log_is_fed_again_where_the_server_has_it_all() -> None:
     assert (decided.position, decided.safe_lsn) == (before(Lsn(300)), 300)
 
 
+def test_a_re_feed_remembers_the_last_transaction_before_it() -> None:
+    """Else the raw topic tells the next start nothing of the server's history."""
+    had = {sink: replace(each, position=Position(Lsn(390), 2)) for sink, each in acks(a=430, behind=410).items()}
+    slot, emptied = replace(SLOT, confirmed=Lsn(420)), RawLog(40, 40, None, None)
+    assert plan(slot, had, ["a"], emptied, "topic").position == Position(Lsn(390), 2)
+    assert plan(slot, had, [], emptied, "topic").position == before(Lsn(420))
+    beyond = {"a": replace(had["a"], position=Position(Lsn(420), 2))}
+    assert plan(slot, beyond, ["a"], emptied, "topic").position == before(Lsn(420))
+
+
 def test_a_gap_that_nobody_has_is_lost() -> None:
     slot = replace(SLOT, confirmed=Lsn(420))
     with pytest.raises(StreamError) as lost:

@@ -12,7 +12,7 @@ from tidegate.contracts.branch import Branch, decode_branch
 from tidegate.contracts.document import build, load
 from tidegate.contracts.gap import Gap, decode_gap
 from tidegate.errors import DecodeError
-from tidegate.lsn import Lsn, format_lsn, parse_lsn
+from tidegate.lsn import ZERO, Lsn, format_lsn, parse_lsn
 from tidegate.position import MAX_ORDINAL, Position
 
 
@@ -61,6 +61,8 @@ class EpochRecord:
     """On which timeline; one without it is on the generation's own."""
     gap: Gap | None = None
     """The last one that was announced, as long as the frame that did so is in the raw topic."""
+    options_since: Lsn = ZERO
+    """What commits at or below it may have been asked for with other options."""
 
     def is_of(self, topic_id: str, offset: int) -> bool:
         """Whether it counts where it stands. Else the topic was made again, or its brokers lost the log, after its
@@ -82,6 +84,8 @@ class EpochRecord:
             document["branch"] = self.branch.to_json()
         if self.gap is not None:
             document["gap"] = self.gap.to_json()
+        if self.options_since:
+            document["options_since"] = format_lsn(self.options_since)
         return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -100,6 +104,7 @@ def decode_epoch(body: bytes) -> EpochRecord:
                 "previous": None if previous is None else build(PreviousEpoch, previous),
                 "branch": decode_branch(document.get("branch")),
                 "gap": decode_gap(document.get("gap")),
+                "options_since": _lsn(document["options_since"]) if "options_since" in document else ZERO,
             },
         )
     except (ValueError, KeyError):

@@ -13,7 +13,7 @@ from tidegate.contracts.fixed_width import decode_fixed_lsn, encode_fixed_lsn
 from tidegate.contracts.generation import Generation
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
-from tidegate.lsn import Lsn
+from tidegate.lsn import ZERO, Lsn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,12 @@ class Lineage:
     """What it asked of the server; a lineage that an older reader said lacks it."""
     branch: Branch | None = None
     """On which timeline, likewise."""
+    options_since: Lsn = ZERO
+    """What commits at or below it may have been asked for with other options."""
 
     def encode(self) -> bytes:
         branch = {} if self.branch is None else {"branch": self.branch.to_json()}
+        since = {"options_since": encode_fixed_lsn(self.options_since)} if self.options_since else {}
         return seal(
             {
                 "generation": self.generation.to_json(),
@@ -45,6 +48,7 @@ class Lineage:
                 "unacked": list(self.unacked),
                 "options": None if self.options is None else asdict(self.options),
                 **branch,
+                **since,
             }
         )
 
@@ -63,6 +67,7 @@ def decode_lineage(value: bytes) -> Lineage:
                 "unacked": _names(document["unacked"]),
                 "options": None if options is None else decode_options(options),
                 "branch": decode_branch(document.get("branch")),
+                "options_since": decode_fixed_lsn(document["options_since"]) if "options_since" in document else ZERO,
             },
         )
     except (KeyError, ValueError):

@@ -26,6 +26,7 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.branch import Branch
 from tidegate.contracts.epoch import StreamOptions
 from tidegate.contracts.gap import Gap
+from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import MAX_LSN, ZERO, Lsn, format_lsn
 from tidegate.position import MAX_ORDINAL, Position
@@ -44,6 +45,8 @@ class Told:
     """The last one's xid and commit time, if they could be found."""
     options: StreamOptions | None
     """With which that frame's epoch was read, if its epoch frame is left."""
+    options_since: Lsn = ZERO
+    """What commits at or below it may have been asked for with others."""
     branch: Branch | None = None
     """By the newest epoch frame, on which timeline."""
     gap: Gap | None = None
@@ -65,13 +68,23 @@ class Told:
         return Position(self.commit_lsn, self.ordinal)
 
 
-def told_by_sinks(acks: Iterable[Ack], options: StreamOptions | None) -> Told | None:
+def told_by_sinks(acks: Iterable[Ack], options: StreamOptions | None, since: Lsn = ZERO) -> Told | None:
     """Where nothing valid is left of the raw topic."""
     furthest = max(acks, key=lambda ack: ack.position, default=None)
     if furthest is None:
         return None
     (commit_lsn, ordinal), safe_lsn = furthest.position, furthest.safe_lsn
-    return Told(commit_lsn, safe_lsn, None, options, reached=max(Lsn(commit_lsn + 1), safe_lsn), ordinal=ordinal)
+    reached = max(Lsn(commit_lsn + 1), safe_lsn)
+    return Told(commit_lsn, safe_lsn, None, options, since, reached=reached, ordinal=ordinal)
+
+
+def options_since(options: StreamOptions, told: Told | None, past: Lineage | None, reached: Iterable[Position]) -> Lsn:
+    """From where on all was asked for with these options; if they have changed, behind all that anybody has."""
+    known = [(each.options, each.options_since) for each in (told, past) if each is not None]
+    if all(each in (None, options) for each, _ in known):
+        return max((since for _, since in known), default=ZERO)
+    ends = [position.commit_lsn for position in reached]
+    return max([told.commit_lsn, *ends] if told else ends)
 
 
 class HistoryCheck:
@@ -79,7 +92,8 @@ class HistoryCheck:
         """`start`: where the server starts."""
         self.told = told
         self._judges_what_comes = told.options in (None, options)
-        self.awaits_last = self._judges_what_comes and told.has_last and start <= told.commit_lsn
+        is_in_what_comes = max(start, Lsn(told.options_since + 1)) <= told.commit_lsn
+        self.awaits_last = self._judges_what_comes and told.has_last and is_in_what_comes
         self._covered, self._heard = max(told.safe_lsn, told.commit_lsn), start
 
     @property
@@ -132,7 +146,7 @@ class HistoryCheck:
     def _is_unknown(self, commit_lsn: Lsn) -> bool:
         """Between the last transaction and what is covered; or, where that one is not complete, the other way round."""
         low, high = sorted((self.told.commit_lsn, self.told.safe_lsn))
-        return low <= commit_lsn < high
+        return max(low, Lsn(self.told.options_since + 1)) <= commit_lsn < high
 
 
 def _went_back(what: str) -> StreamError:

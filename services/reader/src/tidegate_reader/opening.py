@@ -33,7 +33,7 @@ from tidegate_reader import gap, promotion
 from tidegate_reader.acks import lineage_now, say_lineage
 from tidegate_reader.failover import Promoted, branch_of, is_step, refuse_unpromoted
 from tidegate_reader.frames import EpochStamp
-from tidegate_reader.history import HistoryCheck, told_by_sinks
+from tidegate_reader.history import HistoryCheck, options_since, told_by_sinks
 from tidegate_reader.history_probe import ask, has_to_ask
 from tidegate_reader.publisher import close_producer, open_producer, publish_epoch_frame
 from tidegate_reader.raw_log import RawLog, read_raw_log
@@ -149,11 +149,11 @@ async def begin(
         raise TransientError(
             "that it has to ask the server shows only now", code="EPOCH_RACE", remedy="The reader starts again."
         )
-    record = _record(decided, slot_start.lsn, log, options, checked, branch)
+    since = options_since(options, log.told, lineage, (decided.position, *(ack.position for ack in acks.values())))
+    record = _record(decided, slot_start.lsn, history, (options, since), checked, branch)
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
     await tombstone(config, lineage, acks)
-    unacked = tuple(sink for sink in required if sink not in acks)
-    said = Lineage(generation, decided.number, checked.topic_id, decided.kept_from, required, unacked, options, branch)
+    said = _lineage(generation, decided, required, acks, record)
     await _say(config, said)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
     lineage = replace(said, branch=branch.settled())
@@ -161,13 +161,19 @@ async def begin(
 
 
 def _record(
-    decided: Plan, start: Lsn, log: RawLog, options: StreamOptions, checked: Checked, branch: Branch
+    decided: Plan,
+    start: Lsn,
+    history: HistoryCheck | None,
+    asked: tuple[StreamOptions, Lsn],
+    checked: Checked,
+    branch: Branch,
 ) -> EpochRecord:
     return EpochRecord(
         mode=decided.mode,
         start_lsn=start,
-        tail=log.told.position if log.told else decided.position,
-        options=options,
+        tail=history.told.position if history else decided.position,
+        options=asked[0],
+        options_since=asked[1],
         previous=decided.previous,
         topic_id=checked.topic_id,
         server_version=checked.server_version,
@@ -175,6 +181,14 @@ def _record(
         branch=branch,
         gap=decided.gap,
     )
+
+
+def _lineage(
+    generation: Generation, decided: Plan, required: tuple[str, ...], acks: Mapping[str, Ack], record: EpochRecord
+) -> Lineage:
+    unacked = tuple(sink for sink in required if sink not in acks)
+    place = generation, decided.number, record.topic_id, decided.kept_from
+    return Lineage(*place, required, unacked, record.options, record.branch, record.options_since)
 
 
 async def _check_history(
@@ -194,11 +208,13 @@ def _history(
     """Retention may have taken the epoch frame; what it asked for is then known from where it was said last. If it took
     every frame, the sinks still know their last transaction, though not by whom it was asked for."""
     if log.told is None or log.tail is None:
-        told = told_by_sinks(acks.values(), past.options if past else None)
+        told = told_by_sinks(acks.values(), *((past.options, past.options_since) if past else (None,)))
         return HistoryCheck(told, start, options) if told else None
     is_of_told = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.told.epoch)
-    known = log.told.options or (past.options if past and is_of_told else None)
-    return HistoryCheck(replace(log.told, options=known), start, options)
+    told = log.told
+    if past is not None and is_of_told and told.options is None:
+        told = replace(told, options=past.options, options_since=past.options_since)
+    return HistoryCheck(told, start, options)
 
 
 async def _check_topic_id(config: PipelineConfig, checked: Checked) -> None:

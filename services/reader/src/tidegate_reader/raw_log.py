@@ -169,12 +169,14 @@ def _gap(newest: EpochRecord, tail: Tail) -> Gap | None:
 
 
 def _told_at(furthest: Tail, asked: EpochRecord | None) -> Told:
-    (commit_lsn, ordinal), options = furthest.position, asked.options if asked else None
+    commit_lsn, ordinal = furthest.position
+    options, since = (asked.options, asked.options_since) if asked else (None, ZERO)
     return Told(
         commit_lsn,
         furthest.safe_lsn,
         None,
         options,
+        since,
         reached=furthest.reach,
         epoch=furthest.number,
         ordinal=ordinal,
@@ -184,7 +186,7 @@ def _told_at(furthest: Tail, asked: EpochRecord | None) -> Told:
 def _told_by(newest: EpochRecord) -> Told:
     """A re-feed that has not come as far as the raw topic had, and what stands before it is beyond the window."""
     (commit_lsn, ordinal), reach = newest.tail, reach_of(newest.tail, ZERO)
-    return Told(commit_lsn, reach, None, None, reached=reach, ordinal=ordinal)
+    return Told(commit_lsn, reach, None, newest.options, newest.options_since, reached=reach, ordinal=ordinal)
 
 
 async def _epoch(consumer: Any, partition: TopicPartition, tail: Tail, beginning: int) -> EpochRecord | None:

@@ -38,7 +38,7 @@ from tidegate.contracts.generation import NONCE_BYTES, Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn, format_lsn
-from tidegate.position import BEGINNING, Position, before
+from tidegate.position import BEGINNING, MAX_ORDINAL, Position, before
 from tidegate_reader.raw_log import RawLog
 from tidegate_reader.tail import Tail, reach_of
 
@@ -141,7 +141,7 @@ def plan(
             raise _lost(behind, slot.lsn)
         mode = EpochMode.CONTINUE if slot.created else EpochMode.REFEED
         number = _first_number(acks, log, lineage, now if mode is EpochMode.REFEED else 0)
-        return Plan(mode, number, None, before(slot.lsn), slot.lsn, BEGINNING, kept_from)
+        return Plan(mode, number, None, _last_before(slot.lsn, acks, required), slot.lsn, BEGINNING, kept_from)
     previous, number, told = _previous(tail), _next_number(acks, tail.number), log.gap
     if slot.lsn <= tail.safe_lsn:
         missing = uncovered(log, topic_id, acks, required, kept_from)
@@ -154,7 +154,15 @@ def plan(
         lost = lost if required else ["the raw topic"]
     if lost:
         raise _lost(lost, slot.lsn)
-    return Plan(EpochMode.REFEED, number, previous, before(slot.lsn), slot.lsn, BEGINNING, kept_from, told)
+    position = _last_before(slot.lsn, acks, required)
+    return Plan(EpochMode.REFEED, number, previous, position, slot.lsn, BEGINNING, kept_from, told)
+
+
+def _last_before(start: Lsn, acks: Mapping[str, Ack], required: Sequence[str]) -> Position:
+    """The last transaction before a re-feed, by a sink that has all before it: so that the raw topic, which lost its
+    own, tells the next start by what to know the server's history. Between the two lies nothing."""
+    told = [acks[sink].position for sink in required if sink in acks and acks[sink].safe_lsn >= start]
+    return max((each for each in told if each.commit_lsn < start and each.ordinal < MAX_ORDINAL), default=before(start))
 
 
 def behind_the_gap(
