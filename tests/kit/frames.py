@@ -54,8 +54,16 @@ class RawLog:
         self._epoch_offset = NO_OFFSET
         self._nonce = bytes(16)
 
-    def epoch(self, number: int | None = None, *, refeed_from: Lsn | None = None, gap_to: Lsn | None = None) -> bytes:
-        """`gap_to`: the log goes on there, and what a sink lacks before is nowhere."""
+    def epoch(
+        self,
+        number: int | None = None,
+        *,
+        refeed_from: Lsn | None = None,
+        gap_to: Lsn | None = None,
+        behind: Position | None = None,
+    ) -> bytes:
+        """`gap_to`: the log goes on there, and what a sink lacks before is nowhere. `behind`: the last one before a
+        re-feed."""
         previous = PreviousEpoch(self._epoch, self._epoch_offset, self._seq, len(self.frames) - 1)
         self._epoch = self._epoch + 1 if number is None else number
         self._seq, self._epoch_offset = 0, NO_OFFSET
@@ -63,7 +71,7 @@ class RawLog:
         reached, start = self.position, gap_to or refeed_from
         mode = EpochMode.CONTINUE if start is None else EpochMode.RESNAPSHOT if gap_to else EpochMode.REFEED
         if start is not None:
-            self.position = before(start)
+            self.position = behind or before(start)
         if gap_to is not None:
             self.safe_lsn = gap_to
         gap = Gap(gap_to, len(self.frames), bytes(16).hex(), GapReason.SLOT_MISSING) if gap_to else None

@@ -117,6 +117,23 @@ def test_a_re_feed_is_gone_back_to_rather_than_what_stands_before_it() -> None:
     assert (cursor.next_offset >= 2, rows(sink)) == (True, [1, 2, 1, 2])
 
 
+def test_a_re_feed_begins_where_the_server_starts_though_it_remembers_what_was_before() -> None:
+    """Of a log that has only that left: the lane was set to the transaction before, and took what follows for a gap."""
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    log.transaction(row(1))
+    log.safe_lsn = Lsn(log.safe_lsn + 1000)
+    log.tick()
+    log.epoch(refeed_from=log.safe_lsn, behind=log.position)
+    log.transaction(row(2))
+    deliver(log, sink)
+
+    rewind(log, sink, beginning=3)
+    deliver(log, sink, beginning=3)
+
+    assert rows(sink) == [1, 2, 2]
+
+
 def rewound_to(log: RawLog, offset: int) -> tuple[MemorySink, Ack]:
     sink = MemorySink()
     ack = deliver(log, sink).ack()

@@ -113,7 +113,7 @@ LATER = (
             Variant("kill -9, again and again", storms.storm(Kind.POSTGRES), nightly=4),
         ),
     ),
-    Case("M27", "password, role, pg_hba, limits", "B5", missing="services/reader/tests (test_refusals)"),
+    Case("M27", "password, role, pg_hba, limits", "B5", missing="services/reader/tests (test_fault_trials)"),
     Case(
         "M28",
         "rows larger than a frame",

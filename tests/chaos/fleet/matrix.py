@@ -83,7 +83,7 @@ MATRIX = (
         (Variant("the same slot on another timeline", lost_faults.standby_promoted, nightly=4, lost=True),),
         missing="two servers, the old one alive: services/reader/tests (test_failovers)",
     ),
-    Case("M08", "publication changed under load", "I1 I8", missing="services/reader/tests (test_publications)"),
+    Case("M08", "publication changed under load", "I1 I8", missing="services/reader/tests (test_fault_trials)"),
     Case(
         "M09",
         "foreign WAL beside idle tables",

@@ -212,6 +212,20 @@ def _dead_letters_dropped(dead_letter_topic: Any) -> None:
     dead_letter_topic.DeadLetterTopic.send = lambda self, letters, producer: None
 
 
+def _dead_letters_unawaited(dead_letter_topic: Any) -> None:
+    """By a client of their own, beside the transaction, which nobody waits for."""
+    clients: list[Any] = []
+
+    def unawaited(self: Any, letters: Any, producer: Any) -> None:
+        if letters and not clients:
+            clients.append(dead_letter_topic.Producer({**self._topics._client_settings, "linger.ms": 5000}))
+        for letter in letters:
+            value = dead_letter_topic._value(letter, self._largest_bytes(producer.client))
+            clients[0].produce(self._topic, value, letter.lane.encode(), dead_letter_topic._FIRST_PARTITION)
+
+    dead_letter_topic.DeadLetterTopic.send = unawaited
+
+
 def _refused_skipped(commit: Any) -> None:
     """What the sink refuses is counted as written."""
     write = commit.Delivery._write
@@ -279,6 +293,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "refused event skipped": (Plant("tidegate_processor.commit", _refused_skipped),),
     "random event ids": (Plant(_WRITER, _tampering(_random_ids)),),
     "dead letter dropped": (Plant("tidegate_processor.sinks.shared.dead_letter_topic", _dead_letters_dropped),),
+    "dead letter not awaited": (Plant("tidegate_processor.sinks.shared.dead_letter_topic", _dead_letters_unawaited),),
     "hole in seq ignored": (Plant("tidegate_processor.ingest", _hole_ignored),),
     "cursor outside the transaction": (Plant(_WRITER, _cursor_outside_the_transaction),),
 }

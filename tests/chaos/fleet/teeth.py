@@ -42,6 +42,7 @@ BAITS: dict[str, tuple[str, ...]] = {
     "refused event skipped": ("M31",),
     "random event ids": ("M31",),
     "dead letter dropped": ("M31",),
+    "dead letter not awaited": ("M20:worker",),
     "hole in seq ignored": ("M10:a frame missing",),
     "cursor outside the transaction": ("M20:worker",),
 }

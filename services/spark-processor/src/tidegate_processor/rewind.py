@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
+from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.request import LaneRequest
 from tidegate.errors import StreamError
@@ -228,7 +229,10 @@ def _starting(seen: Seen) -> Start:
 
 def _place(seen: Seen) -> Position:
     """The last position that lies before everything in this frame."""
-    header = seen.header
+    header, epoch = seen.header, seen.epoch
+    if epoch is not None and epoch.mode is not EpochMode.CONTINUE:
+        # Its own position is that of the last transaction before, and between the two there is nothing.
+        return max(header.first, before(epoch.start_lsn))
     if not header.messages and not header.parts:
         return header.first
     commit_lsn, ordinal = header.first
