@@ -6,7 +6,8 @@
 -- The role may replicate, log in, connect here and read the schema's tables; it owns nothing and creates nothing. The
 -- publication is made by the tables' owner: CREATE PUBLICATION shop FOR TABLE …; and is named in source.publication.
 -- Where a managed service keeps REPLICATION to itself, leave the word out and grant its role: GRANT rds_replication TO …
--- SELECT is needed by snapshots and by `tidegate doctor` alone: streaming reads the WAL, not the tables.
+-- SELECT is needed by snapshots and by `tidegate doctor` alone: streaming reads the WAL, not the tables. Where policies hide
+-- rows of a published table from the role, snapshots are refused without BYPASSRLS: they would read a part of it.
 \set ON_ERROR_STOP on
 
 CREATE ROLE :"role" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password'

@@ -1,5 +1,6 @@
-"""What a snapshot beside the stream needs of its role: to read. It writes into no table, not even one of its own."""
+"""What a snapshot needs of its role: to read, and all rows. It writes into no table, not even one of its own."""
 
+import re
 import secrets
 from collections import Counter
 from typing import Any
@@ -47,3 +48,34 @@ def test_a_role_that_may_only_read_takes_one_beside_the_stream_of_a_table_withou
         rows[head.relation_id] += head.rows
     assert (sorted(rows.values()), all(head.has_window for head in heads)) == ([300, 2000], True)
     assert len(replica_of(reading.valid_records()).named("orders")) == 2000
+
+
+def test_a_table_of_which_a_policy_hides_rows_is_refused_before_anything_is_made(reading: Any) -> None:
+    hide_rows(reading)
+    assert reading.exit_code(reading.start("snapshot.mode=initial")) == 2
+    assert re.search("PREFLIGHT.*public.*log.*BYPASSRLS", reading.log())
+    assert reading.sql("SELECT FROM pg_replication_slots WHERE slot_name = %s", reading.slot) == []
+
+
+def test_a_policy_that_is_met_while_reading_ends_it_and_no_row_is_left_out_in_silence(reading: Any) -> None:
+    """Where the slot is there the snapshot may have been taken: the preflight tells, and the server refuses."""
+    hide_rows(reading)
+    reading.stop(reading.reader())
+    assert reading.exit_code(reading.start("snapshot.mode=initial")) == 2
+    assert re.search("reader_failed.*SNAPSHOT_POLICY.*public.*log.*BYPASSRLS", reading.log())
+    assert not any(each.header.kind is FrameKind.SNAPSHOT for each in reading.frames())
+
+
+def test_a_role_that_no_policy_is_for_reads_all(reading: Any) -> None:
+    hide_rows(reading)
+    reading.sql(f"ALTER ROLE {reading.settings['source']['user']} BYPASSRLS")
+    reading.reader("snapshot.mode=initial")
+    wait(lambda: "snapshot_done" in reading.log(), 30, "all is read")
+    heads = [decode_snapshot(each.body).head for each in reading.frames() if each.header.kind is FrameKind.SNAPSHOT]
+    assert sum(head.rows for head in heads) == 2
+
+
+def hide_rows(reading: Any) -> None:
+    reading.sql("INSERT INTO log VALUES ('seen'), ('hidden')")
+    reading.sql("ALTER TABLE log ENABLE ROW LEVEL SECURITY")
+    reading.sql("CREATE POLICY partly ON log USING (note = 'seen')")

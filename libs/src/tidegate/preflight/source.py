@@ -1,5 +1,5 @@
-"""The source, asked through one plain connection: server, role, capacity, slot, publications, tables, and what sinks
-require of them.
+"""The source, asked through one plain connection: server, role, capacity, slot, publications, tables, what sinks
+require of them, and what snapshots may read.
 
 Invariant: only reads, and no driver is imported: the caller brings `ask`, the reader its own connection, the command
 its own.
@@ -14,6 +14,7 @@ from tidegate.preflight.capacity import examine_capacity
 from tidegate.preflight.findings import Finding
 from tidegate.preflight.publications import examine_publications
 from tidegate.preflight.role import examine_role
+from tidegate.preflight.rows import examine_rows
 from tidegate.preflight.server import examine_server, version_of
 from tidegate.preflight.slot import examine_slot
 from tidegate.preflight.tables import examine_tables
@@ -36,4 +37,5 @@ async def examine_source(ask: Ask, config: PipelineConfig, backend_pid: int) -> 
         *await examine_publications(ask, source, version),
         *await examine_tables(ask, source, version),
         *await examine_whole_rows(ask, config),
+        *await examine_rows(ask, config, slot_exists=slot is not None),
     ]

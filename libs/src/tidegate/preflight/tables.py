@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 MAX_NAMED_TABLES = 20
 
-PUBLISHED = """
+LISTED = """
 WITH published AS (
   SELECT DISTINCT t.schemaname, t.tablename FROM pg_publication p JOIN pg_publication_tables t ON t.pubname = p.pubname
-  WHERE p.pubname = ANY(%(given)s) AND (p.pubupdate OR p.pubdelete)
+  WHERE p.pubname = ANY(%(given)s)
 ), wanted AS (
   SELECT schemaname, tablename FROM published
   UNION SELECT * FROM unnest(%(schemas)s::text[], %(tables)s::text[])
@@ -32,9 +32,26 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
   AND ((n.nspname, c.relname) IN (SELECT schemaname, tablename FROM wanted)
        OR n.nspname = ANY(%(whole)s) OR %(every)s)
 """
-"""Tables whose updates or deletes are published, or will be: a managed publication may not be there yet."""
-UPDATED = PUBLISHED.replace("(p.pubupdate OR p.pubdelete)", "p.pubupdate")
+"""Tables that are published, or will be: a managed publication may not be there yet."""
+PUBLISHED = LISTED.replace("ANY(%(given)s)", "ANY(%(given)s) AND (p.pubupdate OR p.pubdelete)")
+"""Those whose updates or deletes are."""
+UPDATED = LISTED.replace("ANY(%(given)s)", "ANY(%(given)s) AND p.pubupdate")
 """Those whose updates are."""
+# Before PostgreSQL 12 there is no pg_partition_tree.
+LEAVES = """
+JOIN pg_namespace pn ON pn.nspname = published.nspname
+JOIN pg_class top ON top.relnamespace = pn.oid AND top.relname = published.relname
+CROSS JOIN LATERAL (
+  WITH RECURSIVE part(oid) AS (
+    SELECT top.oid
+    UNION ALL SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
+      JOIN pg_class child ON child.oid = i.inhrelid WHERE child.relispartition
+  ) SELECT oid FROM part
+) part
+JOIN pg_class c ON c.oid = part.oid AND c.relkind = 'r'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+"""Of a list called `published`: each table `c` that holds rows, and its schema `n`."""
 
 _HAS_NO_IDENTITY = """
   AND CASE c.relreplident
@@ -82,7 +99,7 @@ async def examine_tables(ask: Ask, source: PostgresSource, version: int) -> list
 
 
 def wanted_tables(publication: Publication) -> dict[str, object]:
-    """Parameters of `PUBLISHED`."""
+    """Parameters of `LISTED` and what is made of it."""
     exact = [table for table in publication.tables if table.is_exact]
     return {
         "given": list(publication.names),

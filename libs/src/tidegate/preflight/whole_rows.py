@@ -13,30 +13,18 @@ from typing import TYPE_CHECKING
 from tidegate.config.values import ToastPolicy
 from tidegate.preflight.ask import Ask
 from tidegate.preflight.findings import Finding, caution, refusal
-from tidegate.preflight.tables import MAX_NAMED_TABLES, UPDATED, wanted_tables
+from tidegate.preflight.tables import LEAVES, MAX_NAMED_TABLES, UPDATED, wanted_tables
 from tidegate.quoting import qualified
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
     from tidegate.config.sinks import SinkConfig
 
-# A value may leave its row if its type has no fixed length and its storage is another than plain. Before PostgreSQL 12
-# there is no pg_partition_tree.
+# A value may leave its row if its type has no fixed length and its storage is another than plain.
 _MAY_BE_PARTIAL = f"""
 SELECT DISTINCT published.nspname, published.relname, n.nspname, c.relname
 FROM ({UPDATED}) published
-JOIN pg_namespace pn ON pn.nspname = published.nspname
-JOIN pg_class top ON top.relnamespace = pn.oid AND top.relname = published.relname
-CROSS JOIN LATERAL (
-  WITH RECURSIVE part(oid) AS (
-    SELECT top.oid
-    UNION ALL SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
-      JOIN pg_class child ON child.oid = i.inhrelid WHERE child.relispartition
-  ) SELECT oid FROM part
-) part
-JOIN pg_class c ON c.oid = part.oid AND c.relkind = 'r'
-JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relreplident <> 'f'
+{LEAVES}WHERE c.relreplident <> 'f'
   AND EXISTS (SELECT FROM pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                 AND a.attlen = -1 AND a.attstorage <> 'p')

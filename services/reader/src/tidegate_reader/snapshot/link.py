@@ -43,6 +43,8 @@ class ReadingLink:
     def __init__(self, pgconn: PGconn) -> None:
         self._pgconn = pgconn
         self._loop = asyncio.get_running_loop()
+        self.about = "a table of a snapshot"
+        """What is read, as refusals call it."""
 
     @classmethod
     async def open(cls, source: PostgresSource, application: str) -> ReadingLink:
@@ -60,17 +62,18 @@ class ReadingLink:
 
     async def execute(self, command: str) -> Rows:
         """One statement, or several that give no rows."""
-        return await self._drive(_execute(self._pgconn, command), COMMAND_SECONDS)
+        return await self._drive(_execute(self._pgconn, command, self.about), COMMAND_SECONDS)
 
     async def copy(self, query: str) -> AsyncIterator[list[bytes]]:
         """The rows of `COPY … TO STDOUT`, each with its line end, as many at a time as have arrived."""
-        await self._drive(_start_copy(self._pgconn, f"COPY ({query}) TO STDOUT"), COMMAND_SECONDS)
+        command = f"COPY ({query}) TO STDOUT"
+        await self._drive(_start_copy(self._pgconn, command, self.about), COMMAND_SECONDS)
         while True:
             rows, is_over = _drain(self._pgconn)
             if rows:
                 yield rows
             if is_over:
-                await self._drive(_end_copy(self._pgconn), COMMAND_SECONDS)
+                await self._drive(_end_copy(self._pgconn, self.about), COMMAND_SECONDS)
                 return
             if not rows:
                 await self._drive(_readable(), ROW_SECONDS)
@@ -96,14 +99,14 @@ class ReadingLink:
             ) from None
 
 
-def _execute(pgconn: PGconn, command: str) -> Generator[Wait, Ready, Rows]:
+def _execute(pgconn: PGconn, command: str, about: str) -> Generator[Wait, Ready, Rows]:
     results = yield from conversation.ask(pgconn, command)
     for result in results:
-        _check(result, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+        _check(result, about, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
     return [row for result in results for row in conversation.rows_of(result)]
 
 
-def _start_copy(pgconn: PGconn, command: str) -> Generator[Wait, Ready, None]:
+def _start_copy(pgconn: PGconn, command: str, about: str) -> Generator[Wait, Ready, None]:
     pgconn.send_query(command.encode())
     yield from conversation.flush(pgconn, Wait.RW)
     while pgconn.is_busy():
@@ -112,7 +115,7 @@ def _start_copy(pgconn: PGconn, command: str) -> Generator[Wait, Ready, None]:
     result = pgconn.get_result()
     if result is None:
         raise link_broken()
-    _check(result, pq.ExecStatus.COPY_OUT)
+    _check(result, about, pq.ExecStatus.COPY_OUT)
 
 
 def _drain(pgconn: PGconn) -> tuple[list[bytes], bool]:
@@ -131,7 +134,7 @@ def _drain(pgconn: PGconn) -> tuple[list[bytes], bool]:
         raise link_broken() from error
 
 
-def _end_copy(pgconn: PGconn) -> Generator[Wait, Ready, None]:
+def _end_copy(pgconn: PGconn, about: str) -> Generator[Wait, Ready, None]:
     while True:
         while pgconn.is_busy():
             yield Wait.R
@@ -139,15 +142,16 @@ def _end_copy(pgconn: PGconn) -> Generator[Wait, Ready, None]:
         result = pgconn.get_result()
         if result is None:
             return
-        _check(result, pq.ExecStatus.COMMAND_OK)
+        _check(result, about, pq.ExecStatus.COMMAND_OK)
 
 
 def _readable() -> Generator[Wait, Ready, None]:
     yield Wait.R
 
 
-def _check(result: PGresult, *wanted: pq.ExecStatus) -> None:
+def _check(result: PGresult, about: str, *wanted: pq.ExecStatus) -> None:
     if result.status in wanted:
         return
-    state = result.error_field(pq.DiagnosticField.SQLSTATE)
-    raise refused_reading(state.decode() if state else "?????")
+    state = result.error_field(pq.DiagnosticField.SQLSTATE) or b"?????"
+    function = result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) or b""
+    raise refused_reading(state.decode(), function.decode(), about)

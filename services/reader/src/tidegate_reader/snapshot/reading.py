@@ -97,11 +97,12 @@ class Windows:
 
 async def begin(link: ReadingLink, heap: Heap, exported: str | None = None) -> None:
     """The lock comes before the snapshot that counts, so that nobody rewrites the table between them."""
+    link.about = qualified(heap.schema, heap.name)
     await link.execute(BEGIN)
     if exported is not None:
         await import_snapshot(link, exported)
     await link.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
-    await link.execute(f"LOCK TABLE ONLY {qualified(heap.schema, heap.name)} IN ACCESS SHARE MODE")
+    await link.execute(f"LOCK TABLE ONLY {link.about} IN ACCESS SHARE MODE")
 
 
 async def import_snapshot(link: ReadingLink, exported: str) -> None:

@@ -3,6 +3,7 @@
 | SQLSTATE | kind |
 | --- | --- |
 | 42501, no right to read | ConfigError |
+| 42501 by `check_enable_rls`: a policy hides rows, and `row_security` is off | ConfigError |
 | 22023, 42704 at SET TRANSACTION SNAPSHOT | the exported snapshot is gone |
 | 55P03: locked for long | TransientError, without end |
 | 42703, 42P01: column or table is not there (any more) | the table has changed |
@@ -18,6 +19,7 @@ TABLE_LOCKED = "SNAPSHOT_TABLE_LOCKED"
 TABLE_LONG = "SNAPSHOT_TABLE_LONG"
 TOO_OLD = "SNAPSHOT_TOO_OLD"
 WINDOW_LONG = "SNAPSHOT_WINDOW_LONG"
+_POLICIES = "check_enable_rls"
 
 
 def transaction_too_old() -> TransientError:
@@ -54,10 +56,18 @@ def beside_a_standby() -> ConfigError:
     )
 
 
-def refused_reading(state: str) -> TidegateError:
+def refused_reading(state: str, function: str, about: str) -> TidegateError:
+    """`function`: of the server, which alone tells a policy from a right. `about`: what is read."""
+    if state == "42501" and function == _POLICIES:
+        return ConfigError(
+            f"a policy decides which rows the role sees of {about}: part of it would be missing",
+            code="SNAPSHOT_POLICY",
+            remedy="ALTER ROLE … BYPASSRLS, as a superuser; or leave the table out of the publication. Then resume the "
+            "snapshot, or start the reader again.",
+        )
     if state == "42501":
         return ConfigError(
-            "the role may not read a table of a snapshot",
+            f"the role may not read {about}",
             code="SNAPSHOT_DENIED",
             remedy="GRANT SELECT on every table that is published (and USAGE on its schema) to the role.",
         )
