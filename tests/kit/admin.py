@@ -66,6 +66,7 @@ def make_lane(sink: str = "events", **fields: Any) -> LaneStatus:
         "pid": 2,
         "time": NOW,
         "started": NOW - 60_000_000,
+        "latency_time": NOW,
     }
     return LaneStatus(**{**told, **fields})
 

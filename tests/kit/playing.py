@@ -68,6 +68,7 @@ class Play:
             lane = LaneStatus(
                 **told, sink=ack.sink, incarnation=1, generation=generation, events=self._events,
                 last_commit_time=now, latency_p50_seconds=0.004, latency_p99_seconds=0.011,
+                latency_time=now,
             )  # fmt: skip
             self.place.redis.set(names.lane_status_key(pipeline, ack.sink), lane.encode())
             self.place.redis.hset(names.ack_key(pipeline, generation), ack.sink, ack.encode())

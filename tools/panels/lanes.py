@@ -23,7 +23,9 @@ LANES = Dashboard(
         )),
         Row("Behind?", (
             Panel("Behind, time", "How long the oldest change has been in the raw topic and not in the sink.",
-                  (query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_seconds{{{S}}})", "{{pipeline}} {{sink}}"),),
+                  (query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_seconds{{{S}}})", "{{pipeline}} {{sink}}"),
+                   query(f"max by (pipeline, sink) (tidegate_processor_lane_lag_seconds{{{S}}})",
+                         "{{pipeline}} {{sink}} by the processor")),
                   Unit.SECONDS, warn=60, alarm=600, runbook="lane-stalled"),
             Panel("Behind, bytes", "WAL in the raw topic and not in the sink.",
                   (query(f"max by (pipeline, sink) (tidegate_admin_lane_lag_bytes{{{S}}})", "{{pipeline}} {{sink}}"),),
@@ -41,10 +43,10 @@ LANES = Dashboard(
                          "{{pipeline}} {{sink}}"),), Unit.BYTES_A_SECOND),
         )),
         Row("Fast?", (
-            Panel("Commit to durable, median", "Of the last second in which the lane delivered.",
+            Panel("Commit to durable, median", "Of the last second in which the lane delivered; none if that was a minute ago.",
                   (query(f"max by (pipeline, sink) (tidegate_processor_lane_latency_p50_seconds{{{S}}})",
                          "{{pipeline}} {{sink}}"),), Unit.SECONDS, width=8),
-            Panel("Commit to durable, 99th percentile", "Of the last second in which the lane delivered.",
+            Panel("Commit to durable, 99th percentile", "Of the last second in which the lane delivered; none if that was a minute ago.",
                   (query(f"max by (pipeline, sink) (tidegate_processor_lane_latency_p99_seconds{{{S}}})",
                          "{{pipeline}} {{sink}}"),), Unit.SECONDS, width=8, warn=1, alarm=10),
             Panel("Bytes delivered", "A second; a restart of the lane begins at zero.",

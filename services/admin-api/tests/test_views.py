@@ -6,10 +6,11 @@ from kit.admin import NOW, make_ack, make_config, make_lane, make_observation, m
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.status import Failure
 from tidegate.contracts.status import State as ServiceState
+from tidegate.lag import IDLE
 from tidegate.lsn import Lsn
 from tidegate.observability.health import Health, State
 from tidegate_admin.health.service import component_names, conditions, tell
-from tidegate_admin.pipelines.lag import IDLE
+from tidegate_admin.metrics import OF_LANES
 from tidegate_admin.pipelines.observation import Observation, Statuses, Unavailable
 from tidegate_admin.pipelines.schemas import PipelineModel, slowest
 from tidegate_admin.pipelines.service import Levels, Shown, pipeline_view
@@ -62,6 +63,15 @@ def test_a_lane_that_never_acked_has_an_unknown_lag(config: PipelineConfig) -> N
     assert view.lanes[0].lag is None
     assert slowest(view) is None
     assert view.confirm is None
+
+
+@pytest.mark.parametrize(("since", "expected"), [(30_000_000, 0.02), (90_000_000, None), (NOW, None)])
+def test_a_latency_of_long_ago_is_none_of_now(config: PipelineConfig, since: int, expected: float | None) -> None:
+    """The lane said 20 ms while nothing moved."""
+    lane = make_lane(events=9, latency_p99_seconds=0.02, latency_time=NOW - since)
+    view = pipeline_view(config, make_observation(events=lane), Levels())
+    shown = [metric.read(view.lanes[0]) for metric in OF_LANES if metric.thing == "lane_latency_p99"]
+    assert [PipelineModel.of(view, {}).lanes[0].latency_p99_seconds, *shown] == [expected, expected]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: FedProcesso
         assert figure(fleet, "lane_frames") >= 2
         assert figure(fleet, "lane_write_seconds") > 0
         assert figure(fleet, "lane_commit_seconds") > 0
+        assert figure(fleet, "lane_latency_p99_seconds") > 0
     wait(lambda: fleet.is_acked, 10, "the ack says all of it")
 
     assert fleet.processor.stop() == 0

@@ -12,6 +12,8 @@ from tidegate.contracts.document import SHORT_BYTES, build, load
 from tidegate.errors import DecodeError
 
 STALE_SECONDS = 5.0
+RECENT_SECONDS = 60.0
+"""For how long a latency is told as that of now: longer than between two looks at metrics, shorter than an alert."""
 
 
 class State(StrEnum):
@@ -115,7 +117,13 @@ class LaneStatus(_Status):
     latency_p50_seconds: float = 0.0
     """Commit to durable in the sink, over the last reporting interval that delivered anything."""
     latency_p99_seconds: float = 0.0
+    latency_time: int = 0
+    """Unix microseconds of the report that began to say so; 0 before anything was delivered."""
     gaps: int = 0
     """Passed by this incarnation: what lay in them came to the sink by a snapshot, or not at all."""
     dropped_spans: int = 0
     """Of sampled transactions, that no collector has taken from this incarnation."""
+
+    def has_recent_latency(self, now_microseconds: int) -> bool:
+        """Else it tells of what was delivered long ago, and nothing of a lane that stands."""
+        return self.latency_time > 0 and now_microseconds - self.latency_time <= RECENT_SECONDS * 1e6

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 import prometheus_client as prometheus
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from tidegate.lag import Lag
 from tidegate.observability.health import State
 from tidegate.observability.metrics import Declaration, Kind
-from tidegate_admin.pipelines.lag import Lag
 from tidegate_admin.pipelines.service import LaneView, PipelineView
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.slots.service import SlotView
@@ -88,8 +88,8 @@ OF_LANES = (
     _OfLane(
         "lane_latency_p99",
         "seconds",
-        "Commit to durable in the sink, 99th percentile of the lane's last second.",
-        lambda lane: lane.status.latency_p99_seconds if lane.status else None,
+        "Commit to durable in the sink, 99th percentile; none where nothing was delivered for a minute.",
+        lambda lane: lane.status.latency_p99_seconds if lane.status and lane.has_recent_latency else None,
     ),
     _OfLane(
         "lane_events",

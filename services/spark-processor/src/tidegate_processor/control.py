@@ -92,8 +92,15 @@ class LaneLink:
             "write_seconds": counters.write_seconds,
             "commit_seconds": counters.commit_seconds,
             "last_commit_time": counters.last_commit_time,
-            "latency_p50_seconds": _quantile(latencies, 0.5) if latencies else self._last.latency_p50_seconds,
-            "latency_p99_seconds": _quantile(latencies, 0.99) if latencies else self._last.latency_p99_seconds,
+            **self._latency(latencies),
+        }
+
+    def _latency(self, latencies: list[float]) -> dict[str, Any]:
+        last = self._last
+        return {
+            "latency_p50_seconds": _quantile(latencies, 0.5) if latencies else last.latency_p50_seconds,
+            "latency_p99_seconds": _quantile(latencies, 0.99) if latencies else last.latency_p99_seconds,
+            "latency_time": unix_microseconds() if latencies else last.latency_time,
         }
 
     def control(self) -> LaneControl | None:

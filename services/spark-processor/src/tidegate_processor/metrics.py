@@ -1,13 +1,20 @@
-"""Every metric of the processor, declared once. Lane figures come from the lanes' heartbeats, Spark's from its JVM."""
+"""Every metric of the processor, declared once. Lane figures come from the lanes' heartbeats, Spark's from its JVM.
 
+Invariant: what a lane that stands still shows can't be read as one that is well: its lag grows, its latency is NaN.
+"""
+
+import math
 from collections.abc import Iterable, Sequence
 
 from tidegate.clock import unix_microseconds
 from tidegate.config.sinks import Trigger
 from tidegate.observability.metrics import Metrics
+from tidegate_processor.behind import Behind
 from tidegate_processor.lane import Lane
 from tidegate_processor.spark.figures import Figures, Part
 from tidegate_processor.table import LaneState
+
+_RECENT = "; NaN where nothing was delivered for a minute."
 
 
 class ProcessorMetrics:
@@ -40,8 +47,13 @@ class ProcessorMetrics:
         self._commit = self.all.gauge(
             "lane_commit", "seconds", "Time it has spent on waiting until they were durable.", **lane
         )
-        self._p50 = self.all.gauge("lane_latency_p50", "seconds", "Commit to durable in the sink, median.", **lane)
-        self._p99 = self.all.gauge("lane_latency_p99", "seconds", "Commit to durable in the sink, 99 of 100.", **lane)
+        self._lag = self.all.gauge(
+            "lane_lag", "seconds", "Age in the raw topic of the oldest that the sink lacks, else 0.", **lane
+        )
+        self._p50 = self.all.gauge("lane_latency_p50", "seconds", f"Commit to durable in it, median{_RECENT}", **lane)
+        self._p99 = self.all.gauge(
+            "lane_latency_p99", "seconds", f"Commit to durable in it, 99 of 100{_RECENT}", **lane
+        )
         self._spans = self.all.gauge(
             "lane", "dropped_spans", "Spans of this incarnation that no collector has taken.", **lane
         )
@@ -68,7 +80,7 @@ class ProcessorMetrics:
             self._resident.set(figures.resident_bytes[part], part=part)
             self._cpu.set(figures.cpu_seconds[part], part=part)
 
-    def observe(self, lanes: Iterable[Lane], *, is_refused: bool) -> None:
+    def observe(self, lanes: Iterable[Lane], behind: Behind, *, is_refused: bool) -> None:
         self._refused.set(float(is_refused))
         now = unix_microseconds()
         for lane in lanes:
@@ -77,6 +89,10 @@ class ProcessorMetrics:
             self._lost.set(float(lane.state is LaneState.LOST), sink=lane.sink)
             self._paused.set(float(lane.state is LaneState.PAUSED), sink=lane.sink)
             self._restarts.set(lane.restarts, sink=lane.sink)
+            self._lag.set(behind.seconds(lane.sink, status), sink=lane.sink)
+            has_latency = status is not None and status.has_recent_latency(now)
+            self._p50.set(status.latency_p50_seconds if status and has_latency else math.nan, sink=lane.sink)
+            self._p99.set(status.latency_p99_seconds if status and has_latency else math.nan, sink=lane.sink)
             if status is None:
                 continue
             self._batch.set(float(status.trigger == Trigger.BATCH), sink=lane.sink)
@@ -89,6 +105,4 @@ class ProcessorMetrics:
             self._frames.set(status.frames, sink=lane.sink)
             self._write.set(status.write_seconds, sink=lane.sink)
             self._commit.set(status.commit_seconds, sink=lane.sink)
-            self._p50.set(status.latency_p50_seconds, sink=lane.sink)
-            self._p99.set(status.latency_p99_seconds, sink=lane.sink)
             self._spans.set(status.dropped_spans, sink=lane.sink)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,6 +23,7 @@ from tidegate.errors import ExitCode, TransientError
 from tidegate.observability import logs
 from tidegate.observability.health import Health
 from tidegate.observability.http import serving_in_thread
+from tidegate_processor.behind import Behind
 from tidegate_processor.cursor_keeping import CursorKeeper
 from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
@@ -73,7 +75,9 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
         lanes = {sink: lane(sink) for sink in sinks}
         cursors = CursorKeeper()
         try:
-            return _watch(reloads, lanes, lane, health, metrics, stop, topics, SparkWatch(session), cursors)
+            behind = Behind(connect(config.redis), config.pipeline, sinks)
+            watches = _Watches(SparkWatch(session), behind, cursors)
+            return _watch(reloads, lanes, lane, health, metrics, stop, topics, watches)
         finally:
             with ExitStack() as ended:
                 ended.callback(session.stop)
@@ -89,8 +93,7 @@ def _watch(
     metrics: ProcessorMetrics,
     stop: threading.Event,
     topics: "_Topics",
-    spark: SparkWatch,
-    cursors: CursorKeeper,
+    watches: "_Watches",
 ) -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
     outdated: set[str] = set()
@@ -106,9 +109,10 @@ def _watch(
                 _log.info("lane_reconfigured", sink=sink)
             _tell(lanes[sink], health)
         _tell_configuration(reloads, health)
-        cursors.look(reloads.in_force, {sink: lane.state for sink, lane in lanes.items()})
-        metrics.observe(lanes.values(), is_refused=reloads.refusal is not None)
-        metrics.observe_spark(spark.look())
+        watches.cursors.look(reloads.in_force, {sink: lane.state for sink, lane in lanes.items()})
+        watches.behind.look()
+        metrics.observe(lanes.values(), watches.behind, is_refused=reloads.refusal is not None)
+        metrics.observe_spark(watches.spark.look())
         if all(lane.state is LaneState.LOST for lane in lanes.values()):
             return ExitCode.LOST
     return ExitCode.CLEAN
@@ -156,6 +160,15 @@ def _tell(lane: Lane, health: Health) -> None:
         health.up(lane.sink)
     else:
         health.down(lane.sink, "starting")
+
+
+@dataclass(frozen=True, slots=True)
+class _Watches:
+    """What is looked at beside the lanes."""
+
+    spark: SparkWatch
+    behind: Behind
+    cursors: CursorKeeper
 
 
 class _Topics:

@@ -9,10 +9,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.lag import Lag
 from tidegate.lsn import format_lsn
 from tidegate.stack.supervisor import ServiceState
 from tidegate_admin.demo.progress import DemoProgress
-from tidegate_admin.pipelines.lag import Lag
 from tidegate_admin.pipelines.service import LaneView, PipelineView
 from tidegate_admin.ui.units import format_bytes, format_latency, format_seconds
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from tidegate.contracts.status import Failure, LaneStatus
+from tidegate.lag import Lag
 from tidegate.lsn import format_lsn
 from tidegate.observability.health import Component, State
-from tidegate_admin.pipelines.lag import Lag
 from tidegate_admin.pipelines.observation import Unavailable
 from tidegate_admin.pipelines.service import LaneView, PipelineView, ReaderView, Shown, forecast_seconds
 from tidegate_admin.slots.service import SlotView
@@ -108,7 +108,7 @@ class LaneModel(BaseModel):
     events: int = 0
     dead_letters: int = 0
     bytes: int = 0
-    latency_p50_seconds: float | None = None
+    latency_p50_seconds: float | None = Field(None, description="None where nothing was delivered for a minute.")
     latency_p99_seconds: float | None = None
     trigger: str = Field("", description="By which it runs now: `realtime` or `batch`.")
     spark_ui: str = Field("", description="Spark's page about the lane's query, if the processor has one.")
@@ -126,11 +126,11 @@ class LaneModel(BaseModel):
             acked_position=str(ack.position) if ack else None,
             lag=LagModel.of(lane.lag),
             lag_frames=lane.lag_frames,
-            **(_of_status(status) if status else {}),
+            **(_of_status(status, lane.has_recent_latency) if status else {}),
         )
 
 
-def _of_status(status: LaneStatus) -> dict[str, Any]:
+def _of_status(status: LaneStatus, is_recent: bool) -> dict[str, Any]:
     """`Any`: fields of the model."""
     return {
         "started": _time(status.started),
@@ -140,8 +140,8 @@ def _of_status(status: LaneStatus) -> dict[str, Any]:
         "events": status.events,
         "dead_letters": status.dead_letters,
         "bytes": status.bytes,
-        "latency_p50_seconds": status.latency_p50_seconds if status.events else None,
-        "latency_p99_seconds": status.latency_p99_seconds if status.events else None,
+        "latency_p50_seconds": status.latency_p50_seconds if is_recent else None,
+        "latency_p99_seconds": status.latency_p99_seconds if is_recent else None,
         "trigger": status.trigger,
         "spark_ui": status.spark_ui,
     }

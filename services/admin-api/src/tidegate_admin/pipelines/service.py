@@ -11,8 +11,8 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.status import LaneStatus, ReaderStatus, State
+from tidegate.lag import IDLE, Lag, LsnHistory, lag
 from tidegate_admin.health.service import Condition, conditions
-from tidegate_admin.pipelines.lag import IDLE, Lag, LsnHistory, lag
 from tidegate_admin.pipelines.observation import Observation, Statuses, Unavailable
 from tidegate_admin.pipelines.passage import Flow, Passages
 from tidegate_admin.slots.service import SlotView
@@ -50,6 +50,7 @@ class LaneView:
     lag: Lag | None = None
     """From the raw topic into the sink; none while the lane has never acked."""
     lag_frames: int | None = None
+    has_recent_latency: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def _lane_view(sink: SinkConfig, statuses: Statuses, time: int, levels: Levels) 
         newest_commit = (time - lane.last_commit_time) / 1e6 if lane and lane.last_commit_time else None
         behind = lag(reader.produced_lsn, ack.safe_lsn, levels.produced, time / 1e6, newest_commit)
         frames = max(0, reader.raw_offset - ack.offset) if behind is not IDLE else 0
-    return LaneView(sink.name, sink.type, sink.required, _state(lane, time), lane, ack, behind, frames)
+    is_recent = lane is not None and lane.has_recent_latency(time)
+    return LaneView(sink.name, sink.type, sink.required, _state(lane, time), lane, ack, behind, frames, is_recent)
 
 
 def _state(status: ReaderStatus | LaneStatus | None, now: int) -> Shown:

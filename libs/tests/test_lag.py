@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_admin.pipelines.lag import IDLE, LsnHistory, lag
+from tidegate.lag import IDLE, LsnHistory, lag
 
 
 def history(*samples: tuple[float, int], size: int = 100) -> LsnHistory:
@@ -39,6 +39,12 @@ def test_beyond_the_history_the_newest_delivered_commit_tells() -> None:
     """After a restart of this service nothing is known of the time before."""
     levels = history((0, 300))
     assert lag(300, 100, levels, now=1, newest_commit=7200).seconds == 7200
+
+
+def test_what_nothing_tells_the_age_of_is_late_since_the_history_began() -> None:
+    """A lane that has stood since before this service began and has delivered nothing since looked level."""
+    levels = history((10, 300), (20, 400))
+    assert [lag(400, 100, levels, now=now).seconds for now in (21, 71)] == [11.0, 61.0]
 
 
 def test_the_history_is_bounded() -> None:

@@ -53,10 +53,14 @@ class LsnHistory:
             return None
         return (self._levels[-1] - self._levels[index]) / (now - self._times[index])
 
+    def span(self, now: float) -> float:
+        """How far back it goes: what has been ahead for longer than it tells has been so for as long at least."""
+        return max(0.0, now - self._times[0]) if self._times else 0.0
+
 
 def lag(ahead: int, behind: int, history: LsnHistory, now: float, newest_commit: float | None = None) -> Lag:
     """`newest_commit`: seconds since the newest change that arrived was committed, for what no sample tells."""
     if behind >= ahead:
         return IDLE
     age = history.age(behind, now)
-    return Lag(ahead - behind, max(0.0, newest_commit or 0.0) if age is None else age)
+    return Lag(ahead - behind, max(history.span(now), newest_commit or 0.0) if age is None else age)
