@@ -11,7 +11,9 @@ from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.mark import MarkKind
+from tidegate.contracts.names import snapshots_key
 from tidegate.contracts.snapshot import decode_snapshot
+from tidegate.contracts.snapshot_status import decode_snapshot_status
 
 INITIAL = "snapshot.mode=initial"
 SMALL_FRAMES = ("raw_topic.max_frame=16KiB",)
@@ -177,3 +179,32 @@ def test_initial_only_ends_when_all_is_read(fleet: Any) -> None:
     process = fleet.start("snapshot.mode=initial_only")
     assert fleet.exit_code(process, 30) == 0
     assert completed(fleet) == ["orders"]
+
+
+def test_initial_only_that_is_started_again_ends_again_and_streams_nothing(fleet: Any) -> None:
+    fleet.sql("INSERT INTO orders (note) VALUES ('a')")
+    assert fleet.exit_code(fleet.start("snapshot.mode=initial_only"), 30) == 0
+    shown = shown_states(fleet)
+    fleet.sql("INSERT INTO orders (note) VALUES ('b')")
+    assert fleet.exit_code(fleet.start("snapshot.mode=initial_only"), 30) == 0
+    assert (shown, shown_states(fleet)) == (["done"], ["done"])
+    assert (completed(fleet), replica(fleet).changes) == (["orders"], [])
+    fleet.reader(INITIAL)
+    wait(lambda: replica(fleet).named("orders") == source(fleet), 20, "another mode goes on where it ended")
+
+
+def test_initial_only_that_could_not_read_all_does_not_end_as_if_it_had(fleet: Any) -> None:
+    """It failed, and ended with the exit code of one that is done."""
+    fleet.sql("CREATE TABLE log AS SELECT repeat('x', 100) AS note FROM generate_series(1, 5000)")
+    fleet.settings["source"]["publication"] = {"tables": ["public.log"], "without_identity": "allow"}
+    fleet.stop(fleet.reader())
+    slow = ("snapshot.max_transaction_age=1s", "snapshot.max_rows_per_second=1000")
+    assert fleet.exit_code(fleet.start("snapshot.mode=initial_only", *slow, *SMALL_FRAMES), 30) == 1
+    assert "SNAPSHOT_TABLE_LONG" in fleet.log()
+    assert fleet.exit_code(fleet.start("snapshot.mode=initial_only"), 30) == 0
+    assert completed(fleet) == ["log"]
+
+
+def shown_states(fleet: Any) -> list[str]:
+    with fleet.redis() as client:
+        return [decode_snapshot_status(value).state.value for value in client.hvals(snapshots_key(fleet.name))]

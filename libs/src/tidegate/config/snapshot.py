@@ -14,7 +14,9 @@ class SnapshotConfig(Model):
     mode: SnapshotMode = Field(
         SnapshotMode.NEVER,
         description="`never`: only on request. `initial`: once, before the stream where the slot is made by the reader,"
-        " beside it else. `initial_only`: the same, then the reader ends. `always`: at every start of the reader.",
+        " beside it else. `initial_only`: the same, then the reader ends with exit code 0, and so does each further"
+        " start; its slot stays and keeps WAL until it is dropped, or the reader is started in another mode and goes on"
+        " there. `always`: at every start of the reader.",
     )
     connections: int = Field(2, ge=1, le=MOST_CONNECTIONS, description="How many connections read at a time.")
     range: Size = Field(

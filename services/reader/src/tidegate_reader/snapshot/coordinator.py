@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
-from tidegate.config.values import SnapshotMode
 from tidegate.contracts.frame import FrameKind, SchemaRole
 from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
@@ -27,7 +26,7 @@ from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.job import Job, is_complete
 from tidegate_reader.snapshot.levelling import take_over, tell, turn
 from tidegate_reader.snapshot.outlet import Insert, Outlet
-from tidegate_reader.snapshot.planning import chosen, plan_tables, wanted
+from tidegate_reader.snapshot.planning import EPOCH_OVER, chosen, ends_the_reader, is_all, plan_tables, wanted
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, failed, gone_on, over, unread
 from tidegate_reader.snapshot.store import Kept, Store
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from tidegate_reader.surroundings import Surroundings
 
 _LOOK_SECONDS = 0.2
-_EPOCH_OVER = "EPOCH_OVER"
-"""A record did not reach the snapshots topic: nothing to do with what was read."""
 
 
 class Snapshots:
@@ -80,6 +77,7 @@ class Snapshots:
         record = wanted(self._mode, [job.record for job in self.jobs.values()], self._epoch)
         if record is not None:
             await self.add(record)
+        await self._stop_if_that_was_all()
 
     async def precede(self, framer: Framer, publisher: Publisher) -> None:
         """Before the stream, as long as the exported snapshot lasts. Rows join the log, nothing else does."""
@@ -126,8 +124,7 @@ class Snapshots:
             try:
                 await self._read(job, exported=None)
             except (ConfigError, TransientError) as error:
-                is_for_a_person = job.record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError)
-                if is_for_a_person or error.code == _EPOCH_OVER:
+                if ends_the_reader(self._mode, job.record, error):
                     raise
                 self._around.log.failure("snapshot_failed", error)
                 await self._end(job, failed(job.record, error, unix_microseconds()))
@@ -194,7 +191,7 @@ class Snapshots:
         except TimeoutError:
             self._around.log.warning("snapshot_export_given_up", code="SNAPSHOT_TOO_OLD", seconds=limit)
         except (ConfigError, TransientError) as error:
-            if error.code == _EPOCH_OVER or (isinstance(error, ConfigError) and not job.is_because_of_a_gap):
+            if error.code == EPOCH_OVER or (isinstance(error, ConfigError) and not job.is_because_of_a_gap):
                 raise
             self._around.log.warning("snapshot_export_given_up", code=error.code)
         finally:
@@ -271,23 +268,19 @@ class Snapshots:
 
     async def _end(self, job: Job, record: SnapshotRecord) -> None:
         """Its tables are forgotten, what is known of it is kept."""
-        done = sum(table.state is SnapshotState.DONE for table in job.tables.values())
         if record.state is SnapshotState.CANCELLED:
             await self._mark_cancelled(job)
-        job.record = replace(
-            record,
-            rows=job.rows,
-            size=job.size,
-            tables_done=done,
-            tables_planned=len(job.tables),
-            end_offset=self._outlet.durable_offset,
-        )
+        job.record = job.summed_up(record, self._outlet.durable_offset)
         await self._store.write(job.record)
         if record.state is not SnapshotState.FAILED:
             await self._store.forget(job.record.id, job.tables)
         self._tell(job, f"snapshot_{record.state}", rows=job.rows, size=job.size)
         tell(self._around, self.jobs.values())
-        if self._mode is SnapshotMode.INITIAL_ONLY and record.kind is not SnapshotKind.REQUESTED:
+        await self._stop_if_that_was_all()
+
+    async def _stop_if_that_was_all(self) -> None:
+        if is_all(self._mode, [job.record for job in self.jobs.values()]):
+            await self.desk.say_the_last()
             self._around.stop.set()
 
     async def _mark_cancelled(self, job: Job) -> None:

@@ -43,6 +43,7 @@ KEPT_SECONDS = 86_400
 TABLES_KEPT_SECONDS = 30 * 86_400
 OLDEST_SECONDS = 600
 """One that waited longer would be done by surprise."""
+LAST_SECONDS = 2.0
 _MOST_AT_ONCE = 20
 
 
@@ -72,6 +73,13 @@ class SnapshotDesk:
                         await asyncio.sleep(EVERY_SECONDS)
             raise_if_cancelled()
             await asyncio.sleep(EVERY_SECONDS)
+
+    async def say_the_last(self) -> None:
+        """Before the reader ends by itself: else what is done would be shown as running."""
+        with suppress(redis.RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(LAST_SECONDS), connect_async(self._around.config.redis) as client:
+                await self._report(client)
+        raise_if_cancelled()
 
     async def _serve(self, client: redis.asyncio.Redis) -> None:
         key = snapshot_requests_key(self._pipeline)

@@ -88,6 +88,17 @@ class Job:
     def is_read(self) -> bool:
         return self.record.has_plan and all(table.state.is_over for table in self.tables.values())
 
+    def summed_up(self, record: SnapshotRecord, end_offset: int) -> SnapshotRecord:
+        """What is known when its tables are forgotten."""
+        return replace(
+            record,
+            rows=self.rows,
+            size=self.size,
+            tables_done=sum(table.state is SnapshotState.DONE for table in self.tables.values()),
+            tables_planned=len(self.tables),
+            end_offset=end_offset,
+        )
+
     def set(self, state: SnapshotState) -> None:
         self.record = replace(self.record, state=state)
 

@@ -6,14 +6,14 @@ Invariant: the plan is durable before the first row, and a snapshot that goes on
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
 from tidegate.config.values import SnapshotMode
 from tidegate.contracts.snapshot_request import join_table, split_table
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TidegateError
 from tidegate_reader.snapshot import catalogue
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tidegate_reader.snapshot.link import ReadingLink
     from tidegate_reader.snapshot.readers import Readers
 
+EPOCH_OVER = "EPOCH_OVER"
+"""A record did not reach the snapshots topic: nothing to do with what was read."""
 _BY_CONFIGURATION = "configuration"
 
 
@@ -45,6 +47,22 @@ def wanted(mode: SnapshotMode, records: Sequence[SnapshotRecord], epoch: int) ->
         requested=unix_microseconds(),
         epoch=epoch,
     )
+
+
+def is_all(mode: SnapshotMode, records: Iterable[SnapshotRecord]) -> bool:
+    """Whether a reader that was started for its snapshot alone has nothing left to do. One that has failed, or that a
+    person has paused, may still be resumed."""
+    own = [record.state for record in records if record.kind is not SnapshotKind.REQUESTED]
+    return mode is SnapshotMode.INITIAL_ONLY and set(own) <= {SnapshotState.DONE, SnapshotState.CANCELLED}
+
+
+def ends_the_reader(mode: SnapshotMode, record: SnapshotRecord, error: TidegateError) -> bool:
+    """Or the snapshot has failed, and the stream goes on. `initial_only` has no other aim: its next start goes on."""
+    if error.code == EPOCH_OVER:
+        return True
+    if mode is SnapshotMode.INITIAL_ONLY:
+        return record.kind is not SnapshotKind.REQUESTED
+    return record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError)
 
 
 async def plan_tables(
