@@ -73,6 +73,21 @@ def test_a_record_comes_back_without_what_was_under_way() -> None:
     assert decode_snapshot_record(snapshot.encode()) == snapshot
 
 
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 1000), min_size=2, max_size=9))
+def test_what_moved_is_looked_for_since_the_oldest_reading_whichever_connection_tells_first(
+    start: int, above: list[int]
+) -> None:
+    """A row that moved between the older reading and the one that was told first was passed over."""
+    table = TableRecord(
+        snapshot="ab", relation_id=5, schema="public", table="orders", state=SnapshotState.RUNNING, heaps=[heap(9)],
+        has_key=True,
+    )  # fmt: skip
+    for each in above:
+        table.note_reading((start + each) % 2**32, is_exported=False)
+    assert table.horizon == str((start + min(above)) % 2**32)
+    assert not table.is_one_reading
+
+
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"version":2}', b'{"version":1,"heaps":3}'])
 def test_what_is_no_record_is_refused(value: bytes) -> None:
     for decode in (decode_snapshot_record, decode_table_record):

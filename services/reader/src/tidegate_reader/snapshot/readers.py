@@ -177,7 +177,7 @@ class Readers:
                 head, seen = await self._windows.open(link, piece.heap, head)
             filenode, _ = await catalogue.filenode_and_pages(link.execute, piece.heap)
             reading.check_heap(piece.heap, filenode)
-            _note_horizon(piece.table, seen.xmin, is_exported=exported is not None)
+            piece.table.note_reading(seen.xmin, is_exported=exported is not None)
             began = time.monotonic()
             counted = await self._rows(link, job, piece, head, stream_bytes)
             await link.execute("COMMIT")
@@ -256,10 +256,3 @@ def _first_of(failure: Exception) -> Exception:
     while isinstance(failure, ExceptionGroup):
         failure = failure.exceptions[0]
     return failure
-
-
-def _note_horizon(table: TableRecord, xmin: int, *, is_exported: bool) -> None:
-    if not table.horizon:
-        table.horizon = str(xmin)
-    elif not is_exported:
-        table.is_one_reading = False

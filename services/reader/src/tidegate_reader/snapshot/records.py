@@ -67,7 +67,8 @@ class TableRecord:
     heaps: list[Heap]
     has_key: bool
     horizon: str = ""
-    """Oldest transaction that the first reading did not contain, once one has been."""
+    """Oldest transaction that any of its readings may not have contained, once one has begun: whichever of several
+    connections saw less counts, not the one that was first to say so. The lower half of its number."""
     rows: int = 0
     size: int = 0
     estimated_rows: int = 0
@@ -75,6 +76,13 @@ class TableRecord:
     """All that was read so far is of one snapshot."""
     moved: list[int] = field(default_factory=list)
     """Heaps of which the rows that moved meanwhile have been read, too."""
+
+    def note_reading(self, xmin: int, *, is_exported: bool) -> None:
+        """Before its rows are sent, so that no record tells of pages that the horizon does not cover."""
+        if self.horizon and not is_exported:
+            self.is_one_reading = False
+        if not self.horizon or is_older(xmin, int(self.horizon)):
+            self.horizon = str(xmin)
 
     def encode(self) -> bytes:
         document = asdict(self)
@@ -116,6 +124,11 @@ def decode_table_record(value: bytes) -> TableRecord:
         return TableRecord(**(known | {"heaps": heaps, "moved": list(moved)}))  # type: ignore[arg-type]
     except (ValueError, KeyError, TypeError):
         raise _malformed() from None
+
+
+def is_older(one: int, other: int) -> bool:
+    """Of two transactions, by the lower halves of their numbers: as `age` has it."""
+    return (one - other) % 2**32 >= 2**31
 
 
 def over(record: SnapshotRecord, state: SnapshotState, now: int) -> SnapshotRecord:
