@@ -8,10 +8,12 @@
 -- Where a managed service keeps REPLICATION to itself, leave the word out and grant its role: GRANT rds_replication TO …
 -- SELECT is needed by snapshots and by `tidegate doctor` alone: streaming reads the WAL, not the tables. Where policies hide
 -- rows of a published table from the role, snapshots are refused without BYPASSRLS: they would read a part of it.
+-- The limit of sessions is for 16 snapshot.connections, the most there may be, 4 of the reader beside them, and 12 for another
+-- reader that takes over, the admin API and `tidegate doctor`.
 \set ON_ERROR_STOP on
 
 CREATE ROLE :"role" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password'
-  CONNECTION LIMIT 10;
+  CONNECTION LIMIT 32;
 
 SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role') \gexec
 GRANT USAGE ON SCHEMA :"schema" TO :"role";

@@ -10,6 +10,8 @@ from kit.servers import Database
 from psycopg import errors, sql
 
 from ship.queries import ROOT
+from tidegate.config.snapshot import MOST_CONNECTIONS
+from tidegate.preflight.capacity import READER_SESSIONS
 from tidegate.stack.postgres import Postgres
 
 SCRIPT = ROOT / "docs" / "operations" / "role.sql"
@@ -70,3 +72,9 @@ def test_it_never_stands_in_a_migrations_way_for_long(role: str) -> None:
     with psycopg.connect(role, autocommit=True) as connection:
         assert connection.execute("SHOW lock_timeout").fetchone() == ("10s",)
         assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("10min",)
+
+
+def test_it_has_sessions_for_as_many_connections_as_a_snapshot_may_take(role: str) -> None:
+    with psycopg.connect(role) as connection:
+        [(limit,)] = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user").fetchall()
+    assert limit >= MOST_CONNECTIONS + 2 * READER_SESSIONS

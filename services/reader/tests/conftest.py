@@ -142,10 +142,10 @@ class Fleet:
     def messages(self) -> list[Message]:
         return messages_of(self.frames())
 
-    def ack(self, record: Record, topic_id: str = "any") -> None:
+    def ack(self, record: Record, topic_id: str = "any", sink: str = SINK) -> None:
         header = record.frame.header
         ack = Ack(
-            sink=SINK,
+            sink=sink,
             generation=header.generation.id,
             epoch=header.epoch,
             topic_id=topic_id,

@@ -5,8 +5,6 @@ from typing import Any
 from kit.snapshots import replica_of, snapshot_marks
 from kit.wait import wait
 
-from tidegate.checkpoint.redis_store import write_ack
-from tidegate.contracts.ack import Ack
 from tidegate.contracts.mark import MarkKind
 
 LATE = {"name": "late", "type": "kafka_topics", "from": "snapshot", "routes": [{"tables": ["public.orders"]}]}
@@ -19,20 +17,7 @@ def completed(fleet: Any) -> list[str]:
 
 def take_place(fleet: Any, sink: str) -> None:
     """As its lane does: it says which frame it has taken first."""
-    record = fleet.valid_records()[-1]
-    header = record.frame.header
-    ack = Ack(
-        sink=sink,
-        generation=header.generation.id,
-        epoch=header.epoch,
-        topic_id="any",
-        offset=record.offset,
-        position=header.last,
-        safe_lsn=header.safe_lsn,
-        time=1,
-    )
-    with fleet.redis() as client:
-        write_ack(client, fleet.name, ack)
+    fleet.ack(fleet.valid_records()[-1], sink=sink)
 
 
 def test_it_is_taken_once_of_what_the_sink_takes(fleet: Any) -> None:

@@ -2,7 +2,10 @@
 
 import re
 import secrets
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ from kit.snapshots import replica_of
 from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.names import snapshot_requests_key
 from tidegate.contracts.snapshot import decode_snapshot
+from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest
 
 
 @pytest.fixture
@@ -73,6 +78,51 @@ def test_a_role_that_no_policy_is_for_reads_all(reading: Any) -> None:
     wait(lambda: "snapshot_done" in reading.log(), 30, "all is read")
     heads = [decode_snapshot(each.body).head for each in reading.frames() if each.header.kind is FrameKind.SNAPSHOT]
     assert sum(head.rows for head in heads) == 2
+
+
+def test_a_request_that_the_source_can_not_answer_now_is_answered_later_and_the_stream_goes_on(reading: Any) -> None:
+    """The role had no session left, and the reader ended."""
+    reading.sql("INSERT INTO orders (note) VALUES ('a'), ('b')")
+    reading.settings["sinks"].append({"name": "late", "type": "kafka_topics", "from": "snapshot"})
+    process = reading.reader()
+    with sessions(reading, 1):
+        reading.ack(reading.valid_records()[-1], sink="late")
+        request = SnapshotRequest(secrets.token_hex(16), SnapshotAsked.START, "somebody", time.time_ns() // 1000)
+        with reading.redis() as client:
+            client.rpush(snapshot_requests_key(reading.name), request.encode())
+        wait(lambda: reading.log().count("snapshot_asking_failed") > 2, 20, "both were asked for in vain")
+        reading.sql("INSERT INTO orders (note) VALUES ('c')")
+        wait(lambda: len(replica_of(reading.valid_records()).changes) == 1, 20, "the stream goes on")
+    wait(lambda: reading.log().count("snapshot_done") == 2, 30, "both are read")
+    assert process.poll() is None
+    assert len(replica_of(reading.valid_records()).named("orders")) == 3
+
+
+def test_a_snapshot_that_finds_no_session_left_waits_for_one(reading: Any) -> None:
+    """It failed at once, where it was planned."""
+    reading.sql("INSERT INTO orders (note) VALUES ('a')")
+    reading.stop(reading.reader())
+    with sessions(reading, 1):
+        reading.reader("snapshot.mode=initial")
+        wait(lambda: reading.log().count("snapshot_reading_broken") > 1, 20, "it has tried")
+    wait(lambda: "snapshot_done" in reading.log(), 30, "all is read")
+    assert "snapshot_failed" not in reading.log()
+
+
+def test_a_role_with_too_few_sessions_is_told_before(reading: Any) -> None:
+    with sessions(reading, 7):
+        reading.stop(reading.reader("snapshot.connections=3"))
+        assert "ROLE_CONNECTIONS" not in reading.log()
+        reading.reader("snapshot.connections=4")
+        assert re.search("ROLE_CONNECTIONS.*CONNECTION LIMIT 16", reading.log())
+
+
+@contextmanager
+def sessions(reading: Any, limit: int) -> Iterator[None]:
+    role = reading.settings["source"]["user"]
+    reading.sql(f"ALTER ROLE {role} CONNECTION LIMIT {limit}")
+    yield
+    reading.sql(f"ALTER ROLE {role} CONNECTION LIMIT -1")
 
 
 def hide_rows(reading: Any) -> None:

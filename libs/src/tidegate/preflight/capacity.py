@@ -1,9 +1,19 @@
-"""Whether the server has a slot and a sender left for us."""
+"""Whether the server has a slot and a sender left for us, and our role may have as many sessions as snapshots take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tidegate.preflight.ask import Ask
-from tidegate.preflight.findings import Finding, refusal
+from tidegate.preflight.findings import Finding, caution, refusal
+from tidegate.quoting import identifier
+
+if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
 
 _SPARE = 5
+READER_SESSIONS = 4
+"""The stream, the one beside it, the one that holds an exported snapshot, and the one that looks at the catalogue."""
 
 
 async def examine_capacity(ask: Ask, *, slot_exists: bool) -> list[Finding]:
@@ -21,3 +31,22 @@ async def examine_capacity(ask: Ask, *, slot_exists: bool) -> list[Finding]:
         remedy = f"ALTER SYSTEM SET max_wal_senders = {max_senders + _SPARE}; and restart."
         findings.append(refusal("source", code="SENDERS_EXHAUSTED", reason=reason, remedy=remedy))
     return findings
+
+
+async def examine_sessions(ask: Ask, config: PipelineConfig) -> list[Finding]:
+    """The limit does not bind a superuser."""
+    needed = READER_SESSIONS + config.snapshot.connections
+    rows = await ask(
+        "SELECT rolname, rolconnlimit FROM pg_roles WHERE rolname = current_user AND NOT rolsuper"
+        " AND rolconnlimit BETWEEN 0 AND %s",
+        [needed - 1],
+    )
+    return [
+        caution(
+            "snapshot.connections",
+            code="ROLE_CONNECTIONS",
+            reason=f"the role may have {limit} sessions; beside a snapshot the reader alone takes up to {needed}",
+            remedy=f"ALTER ROLE {identifier(role)} CONNECTION LIMIT {2 * needed}; or lower snapshot.connections.",
+        )
+        for role, limit in rows
+    ]

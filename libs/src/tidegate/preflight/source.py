@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.preflight.ask import Ask
-from tidegate.preflight.capacity import examine_capacity
+from tidegate.preflight.capacity import examine_capacity, examine_sessions
 from tidegate.preflight.findings import Finding
 from tidegate.preflight.publications import examine_publications
 from tidegate.preflight.role import examine_role
@@ -33,6 +33,7 @@ async def examine_source(ask: Ask, config: PipelineConfig, backend_pid: int) -> 
         *await examine_server(ask, version, backend_pid),
         *findings,
         *await examine_capacity(ask, slot_exists=slot is not None),
+        *await examine_sessions(ask, config),
         *await examine_role(ask, source),
         *await examine_publications(ask, source, version),
         *await examine_tables(ask, source, version),

@@ -1,13 +1,13 @@
 """Where the reader takes requests about snapshots from Redis, and says there how far they are.
 
 Invariant: what a start asks for is durable before its request is taken away, and a request is taken away in the same
-transaction of Redis that keeps its outcome. Redis being away delays requests and reports, nothing else.
+transaction of Redis that keeps its outcome. Redis or the source being away delays requests and reports, nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,9 @@ from tidegate.contracts.names import (
 from tidegate.contracts.request import LaneOutcome, Result
 from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest, decode_snapshot_request
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
-from tidegate.errors import ConfigError, DecodeError, TidegateError
+from tidegate.errors import ConfigError, DecodeError, TidegateError, TransientError
 from tidegate_reader.cancellation import raise_if_cancelled
+from tidegate_reader.snapshot.planning import EPOCH_OVER
 from tidegate_reader.snapshot.records import SnapshotRecord
 from tidegate_reader.snapshot.refusals import beside_a_standby
 
@@ -66,13 +67,23 @@ class SnapshotDesk:
             async with connect_async(self._around.config.redis) as client:
                 with suppress(redis.RedisError, OSError, TimeoutError):
                     while True:
-                        await self._serve(client)
+                        await self._asking(self._serve(client))
                         await self._report(client)
                         await self._snapshots.acked(self._acks())
-                        await self._new_sinks.look(self._acks())
+                        await self._asking(self._new_sinks.look(self._acks()))
                         await asyncio.sleep(EVERY_SECONDS)
             raise_if_cancelled()
             await asyncio.sleep(EVERY_SECONDS)
+
+    async def _asking(self, step: Awaitable[None]) -> None:
+        """What the source can't answer now is asked again in a second: a request waits in its list as long as it may,
+        and the stream goes on."""
+        try:
+            await step
+        except TransientError as error:
+            if error.code == EPOCH_OVER:
+                raise
+            self._around.log.warning("snapshot_asking_failed", code=error.code, cause=error.message)
 
     async def say_the_last(self) -> None:
         """Before the reader ends by itself: else what is done would be shown as running."""

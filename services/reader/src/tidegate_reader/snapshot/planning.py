@@ -13,8 +13,9 @@ from tidegate.clock import unix_microseconds
 from tidegate.config.values import SnapshotMode
 from tidegate.contracts.snapshot_request import join_table, split_table
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import ConfigError, TidegateError, TransientError
 from tidegate_reader.snapshot import catalogue
+from tidegate_reader.snapshot.readers import MOST_BREAKS
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord
 
 if TYPE_CHECKING:
@@ -68,11 +69,20 @@ def ends_the_reader(mode: SnapshotMode, record: SnapshotRecord, error: TidegateE
 async def plan_tables(
     job: Job, config: PipelineConfig, exported: Exported | None, readers: Readers
 ) -> list[TableRecord]:
-    """Looks at the catalogue as the snapshot sees it; gives the tables that are new in the plan."""
+    """Looks at the catalogue as the snapshot sees it; gives the tables that are new in the plan. A connection
+    that can't be had is tried for as long as one that reads."""
     if exported is not None and exported.link is not None:
         return await _plan(job, config, exported.link, readers.server_version)
-    async with readers.asking() as link:
-        return await _plan(job, config, link, readers.server_version)
+    breaks = 0
+    while True:
+        try:
+            async with readers.asking() as link:
+                return await _plan(job, config, link, readers.server_version)
+        except TransientError as error:
+            breaks += 1
+            if breaks > MOST_BREAKS:
+                raise
+            await readers.rest(job, error, breaks)
 
 
 async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_version: int) -> list[TableRecord]:

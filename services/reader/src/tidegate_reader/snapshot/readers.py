@@ -215,12 +215,16 @@ class Readers:
     async def _before_next_try(
         self, job: Job, piece: Piece, exported: Exported | None, error: TransientError, breaks: int
     ) -> None:
-        job.waits_for = error.message
-        self._log.warning("snapshot_reading_broken", code=error.code, table=piece.table.table, breaks=breaks)
         if error.code in (TOO_OLD, WINDOW_LONG):
             self._pages = max(1, self._pages // _SMALLER)
         if error.code == TABLE_CHANGED:
             await self._look_again(job, piece, exported)
+        await self.rest(job, error, breaks, piece.table.table)
+
+    async def rest(self, job: Job, error: TransientError, breaks: int, table: str = "") -> None:
+        """Before the next try."""
+        job.waits_for = error.message
+        self._log.warning("snapshot_reading_broken", code=error.code, table=table, breaks=breaks)
         await asyncio.sleep(min(_LONGEST_BREAK_SECONDS, _BREAK_SECONDS * 2**breaks))
 
     async def _look_again(self, job: Job, piece: Piece, exported: Exported | None) -> None:
