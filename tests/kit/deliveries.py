@@ -46,7 +46,7 @@ def deliver(
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0) -> None:
     delivery.feed(list(enumerate(log.frames))[start:])
-    delivery.commit()
+    delivery.commit(at_the_end=True)
 
 
 def weighed(number: int, note: str = "") -> Insert:

@@ -25,11 +25,9 @@ def document(name: str, *, kafka: str, redis_url: str, postgres: str = "", **mor
         },
         "kafka": {"bootstrap": kafka},
         "redis": {"url": f"redis://{redis.hostname}:{redis.port}/0", "password": f"${{env:{REDIS_PASSWORD}}}"},
-        "reader": {"http": f"127.0.0.1:{free_port()}"},
-        "processor": {"http": f"127.0.0.1:{free_port()}"},
-        "admin": {"http": f"127.0.0.1:{free_port()}"},
         "sinks": [{"name": "events", "type": "kafka_topics"}],
         **more,
+        **{name: {"http": f"127.0.0.1:{free_port()}"} | more.get(name, {}) for name in ("reader", "processor", "admin")},
     }
 
 

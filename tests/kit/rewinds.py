@@ -80,7 +80,7 @@ def deliver(
         incarnation=1,
     )
     delivery.feed(list(enumerate(log.frames))[beginning:stop])
-    delivery.commit()
+    delivery.commit(at_the_end=True)
     return delivery
 
 

@@ -98,12 +98,13 @@ class Worker:
         self._obey()
         if self.is_drained:
             return
-        delivery.commit(at_the_end=ended or self._is_draining)
+        is_committed = delivery.commit(at_the_end=ended or self._is_draining)
         self._die_at(KillPoint.BEFORE_ACK)
-        self._link.acknowledge(delivery.ack())
+        if is_committed:
+            self._link.acknowledge(delivery.ack())
         self._die_at(KillPoint.AFTER_ACK)
         self.is_drained = self._is_draining
-        if not records and not self.is_drained:
+        if is_committed and not records and not self.is_drained:
             self._rest = rest_of(self._world, self, delivery, self._link)
 
     def close(self) -> None:

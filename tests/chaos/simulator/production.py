@@ -20,6 +20,7 @@ from kit.pipelines import POSTGRES_PASSWORD, REDIS_PASSWORD, checked, document
 import tidegate_processor.commit
 import tidegate_processor.control
 import tidegate_processor.place
+import tidegate_processor.portion
 import tidegate_reader.feedback
 import tidegate_reader.gap
 import tidegate_reader.history_probe
@@ -107,6 +108,7 @@ def _stand_ins(world: "World") -> list[tuple[Any, str, Any]]:
         (tidegate_reader.history_probe, "answering", lambda _: nullcontext()),
         (tidegate_processor.commit, "time", clock),
         (tidegate_processor.place, "time", clock),
+        (tidegate_processor.portion, "time", clock),
         (tidegate_processor.commit, "unix_microseconds", clock.unix_microseconds),
         (tidegate_processor.control, "unix_microseconds", clock.unix_microseconds),
     ]

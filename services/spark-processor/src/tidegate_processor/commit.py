@@ -2,7 +2,8 @@
 
 | state    | on records                                   | on stop, or on a newer incarnation      |
 | -------- | -------------------------------------------- | --------------------------------------- |
-| running  | take, decode, route, write; commit; then ack | commit what is written, ack: drained    |
+| running  | take, decode, route, write; commit where one | commit what is written, ack: drained    |
+|          | of the source ends (`portion`); then ack     |                                         |
 | drained  | left alone, the next incarnation reads them  | -                                       |
 
 The commit unit is the whole frame. The ack is written after the sink's commit has returned and never before; an ack
@@ -36,15 +37,12 @@ from tidegate_processor.gaps import Gaps, rows_may_be_older
 from tidegate_processor.ingest import Ingest, Taken
 from tidegate_processor.kafka_clients import RawTopicView
 from tidegate_processor.place import Place, Standing, check_not_truncated, cursor_missing
+from tidegate_processor.portion import Portion
 from tidegate_processor.refused_rows import RefusedRows
 from tidegate_processor.schema_changes import ShapePolicy
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.snapshots import ReadBack, Snapshots, no_log
 
-_EVENTS_PER_COMMIT = 10_000
-_BYTES_PER_COMMIT = 16 * 2**20
-# Each takes the brokers 2 ms (decision 60), and a transaction is aborted after 10 s: brokers may be 25 times as slow.
-_PARTITIONS_PER_COMMIT = 200
 _IDLE_COMMIT_SECONDS = 10.0
 _KEPT_SECONDS = 86_400.0  # as cursor_keeping.py has it, for a lane that reads and is sent nothing
 
@@ -90,8 +88,7 @@ class Delivery:
         self._refused = RefusedRows(config, self._shapes)
         self._taken_offset = self.ingest.next_offset - 1 if self.ingest.next_offset is not None else -1
         self._taken_in = self.ingest.epoch, self.ingest.epoch_nonce, cursor.seq if cursor else 0
-        self._uncommitted_events = self._uncommitted_bytes = self._uncommitted_partitions = 0
-        self._uncommitted_commit_times: list[int] = []
+        self._uncommitted = Portion()
         self._last_commit = time.monotonic()
         self._committed = cursor
 
@@ -111,27 +108,27 @@ class Delivery:
         for offset, value in records:
             for taken in self._judged(offset, value):
                 self._deliver(taken)
-                if self._is_large_enough:
-                    self.commit()
+                self._uncommitted.ends(is_whole=self.safe_lsn > self.position.commit_lsn)
+                if self._uncommitted.is_full:
+                    self._commit()
         if not self.ingest.has_place and self.ingest.next_offset is not None:
             self._place.look(self.ingest.sees_from or 0, self.ingest.next_offset)
 
-    @property
-    def _is_large_enough(self) -> bool:
-        return (
-            self._uncommitted_events >= _EVENTS_PER_COMMIT
-            or self._uncommitted_bytes >= _BYTES_PER_COMMIT
-            or self._uncommitted_partitions >= _PARTITIONS_PER_COMMIT
-        )
+    def commit(self, *, at_the_end: bool = False) -> bool:
+        """Whether everything taken so far is durable now, and may be acked: else it ends within a transaction of the
+        source, whose rest is waited for.
 
-    def commit(self, *, at_the_end: bool = False) -> None:
-        """After this, everything taken so far is durable, and may be acked.
-
-        `at_the_end` of an input the cursor is committed whatever there was: the next one may be another worker's.
+        `at_the_end` of an input all is committed whatever there was: the next one may be another worker's.
         """
+        if not at_the_end and not self._uncommitted.may_end:
+            return False
+        self._commit(at_the_end=at_the_end)
+        return True
+
+    def _commit(self, *, at_the_end: bool = False) -> None:
         idle_long = time.monotonic() - self._last_commit > _IDLE_COMMIT_SECONDS
         is_due = idle_long or at_the_end or not self._stands_here  # the first one says where the lane has begun
-        if self._uncommitted_events or (is_due and self._has_moved()):
+        if self._uncommitted.has_events or (is_due and self._has_moved()):
             cursor = self._cursor()
             begun = time.monotonic()
             self._sink.commit(cursor)
@@ -141,9 +138,8 @@ class Delivery:
             self._last_commit = time.monotonic()
         now = unix_microseconds()
         counters = self.counters
-        counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted_commit_times]
-        self._uncommitted_events = self._uncommitted_bytes = self._uncommitted_partitions = 0
-        self._uncommitted_commit_times.clear()
+        counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted.commit_times]
+        self._uncommitted.clear()
 
     @property
     def has_cursor(self) -> bool:
@@ -167,11 +163,11 @@ class Delivery:
     def _commit_before_this(self) -> None:
         """Within a frame that will take long: the sink's open transaction would be aborted meanwhile."""
         self._is_within_a_frame = True
-        self.commit()
+        self._commit()
         self._is_within_a_frame = False
 
     def ack(self) -> Ack | None:
-        """Of what is committed; only to be asked for right after `commit`."""
+        """Of what is committed; only to be asked for right after a `commit` that did so."""
         committed = self._committed
         if committed is None or (self._stands_here and self.ingest.epoch < self._rewound_epoch):
             return None
@@ -195,7 +191,7 @@ class Delivery:
         try:
             return list(self.ingest.feed(offset, value))
         except StreamError:
-            self.commit()  # what stands before the fault is good
+            self._commit()  # what stands before the fault is good
             raise
 
     def _deliver(self, taken: Taken) -> None:
@@ -274,12 +270,10 @@ class Delivery:
             self.counters.dead_letters += len(letters)
         self.counters.events += receipt.events
         self.counters.bytes += receipt.bytes
-        self._uncommitted_events += receipt.events + len(rejections)
-        self._uncommitted_bytes += receipt.bytes
-        self._uncommitted_partitions = receipt.partitions
+        self._uncommitted.add(receipt.events + len(rejections), receipt.bytes, receipt.partitions)
         if receipt.newest_commit_time is not None and header.kind is FrameKind.WAL:
             self.counters.last_commit_time = from_postgres(receipt.newest_commit_time)
-            self._uncommitted_commit_times.append(self.counters.last_commit_time)
+            self._uncommitted.commit_times.append(self.counters.last_commit_time)
 
     def _cursor(self) -> Cursor:
         epoch, nonce, seq = self._taken_in  # a frame that is only passed over is no place

@@ -142,9 +142,10 @@ class Stage:
                 self._obey()
                 control_at = now + _CONTROL_SECONDS
             if self._state is not State.DRAINED:
-                delivery.commit(at_the_end=ended or self._state is State.DRAINING)
-                self._link.acknowledge(delivery.ack())
-                reach(Failpoint.LANE_ACKED)
+                is_ending = ended or self._state is State.DRAINING
+                if delivery.commit(at_the_end=is_ending):
+                    self._link.acknowledge(delivery.ack())
+                    reach(Failpoint.LANE_ACKED)
             if self._state is State.DRAINING:
                 self._state = State.DRAINED
                 report_at = 0.0
