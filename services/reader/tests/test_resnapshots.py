@@ -271,7 +271,7 @@ def test_rows_that_may_not_be_read_are_told_before_and_after_and_the_stream_goes
         fleet.variables["ROLE_PASSWORD"] = "for-a-trial"
         dropped(fleet)
         fleet.reader(RESNAPSHOT)
-        assert "RESNAPSHOT_RIGHTS" in fleet.log()
+        assert "SNAPSHOT_RIGHTS" in fleet.log()
         wait(lambda: "SNAPSHOT_DENIED" in fleet.log(), 20, "it says why nothing is read")
         fleet.sql("INSERT INTO orders (id, note) VALUES (9, 'after')")
         wait(lambda: 9 in orders(fleet), 20, "the stream goes on")

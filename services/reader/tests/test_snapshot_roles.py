@@ -1,5 +1,6 @@
 """What a snapshot needs of its role: to read, and all rows. It writes into no table, not even one of its own."""
 
+import json
 import re
 import secrets
 import time
@@ -78,6 +79,43 @@ def test_a_role_that_no_policy_is_for_reads_all(reading: Any) -> None:
     wait(lambda: "snapshot_done" in reading.log(), 30, "all is read")
     heads = [decode_snapshot(each.body).head for each in reading.frames() if each.header.kind is FrameKind.SNAPSHOT]
     assert sum(head.rows for head in heads) == 2
+
+
+@pytest.mark.parametrize("mode", ["initial", "initial_only", "always"])
+def test_all_tables_that_may_not_be_read_are_named_before_anything_is_made(reading: Any, mode: str) -> None:
+    """Of a partitioned table its partitions are read. What is published through its root may be granted there alone."""
+    role = reading.settings["source"]["user"]
+    reading.sql("CREATE TABLE sales (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    reading.sql("CREATE TABLE sales_low PARTITION OF sales FOR VALUES FROM (0) TO (10)")
+    reading.sql("CREATE SCHEMA closed CREATE TABLE inner_one (id int PRIMARY KEY)")
+    reading.sql(f"GRANT SELECT ON sales, closed.inner_one TO {role}")
+    reading.sql("ALTER PUBLICATION theirs ADD TABLE sales, closed.inner_one")
+    reading.sql("ALTER PUBLICATION theirs SET (publish_via_partition_root = true)")
+    reading.sql(f"REVOKE SELECT ON log FROM {role}; GRANT SELECT (note) ON log TO {role}")
+    assert reading.exit_code(reading.start(f"snapshot.mode={mode}")) == 2
+    [problem] = json.loads(reading.log().splitlines()[-1])["problems"]
+    assert [name for name in ("inner_one", "log", "orders", "sales_low") if f'"{name}"' in problem] == [
+        "inner_one", "log", "sales_low",
+    ]  # fmt: skip
+    assert "SNAPSHOT_RIGHTS" in problem
+    assert reading.sql("SELECT FROM pg_replication_slots WHERE slot_name = %s", reading.slot) == []
+
+
+def test_a_right_to_all_columns_of_a_table_does_not_let_it_be_read(reading: Any) -> None:
+    """The preflight tells where the slot is there: the snapshot may have been taken. Here it was not."""
+    role = reading.settings["source"]["user"]
+    reading.sql("INSERT INTO log VALUES ('a')")
+    reading.sql(f"REVOKE SELECT ON log FROM {role}; GRANT SELECT (note) ON log TO {role}")
+    reading.stop(reading.reader())
+    assert reading.exit_code(reading.start("snapshot.mode=initial")) == 2
+    assert re.search('"warning".*SNAPSHOT_RIGHTS', reading.log())
+    assert re.search("reader_failed.*SNAPSHOT_DENIED.*public.*log", reading.log())
+
+
+def test_a_pipeline_that_only_streams_is_asked_for_no_right_to_read(reading: Any) -> None:
+    reading.sql(f"REVOKE SELECT ON orders, log FROM {reading.settings['source']['user']}")
+    reading.reader()
+    assert "SNAPSHOT_RIGHTS" not in reading.log()
 
 
 def test_a_request_that_the_source_can_not_answer_now_is_answered_later_and_the_stream_goes_on(reading: Any) -> None:

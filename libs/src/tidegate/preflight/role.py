@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.config.values import OnLost
 from tidegate.preflight.ask import Ask
-from tidegate.preflight.findings import Finding, caution, refusal
+from tidegate.preflight.findings import Finding, refusal
 from tidegate.quoting import identifier, qualified
 
 if TYPE_CHECKING:
@@ -26,14 +25,6 @@ WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 """
 
 
-_UNREAD = """
-SELECT DISTINCT schemaname::text, tablename::text FROM pg_publication_tables
-WHERE pubname = ANY (%s) AND NOT (has_schema_privilege(schemaname, 'USAGE')
-  AND has_any_column_privilege(format('%%I.%%I', schemaname, tablename), 'SELECT')) ORDER BY 1, 2
-"""
-_MOST_NAMED = 5
-
-
 async def examine_role(ask: Ask, source: PostgresSource) -> list[Finding]:
     [(role, is_super, may_replicate)] = await ask(_REPLICATION)
     findings = []
@@ -45,26 +36,7 @@ async def examine_role(ask: Ask, source: PostgresSource) -> list[Finding]:
     exists = await ask("SELECT FROM pg_publication WHERE pubname = %s", [publication.name])
     if publication.manage and not is_super and not exists:
         findings += await _may_publish(ask, publication, role)
-    if source.slot.on_lost is OnLost.RESNAPSHOT:
-        findings += await _may_read(ask, publication, role)
     return findings
-
-
-async def _may_read(ask: Ask, publication: Publication, role: str) -> list[Finding]:
-    """Nothing but a snapshot needs this right, and a gap is a bad time to learn that it is missing."""
-    names = [publication.name] if publication.manage else list(publication.names)
-    unread = [qualified(schema, table) for schema, table in await ask(_UNREAD, [names])]
-    if not unread:
-        return []
-    reason = f"the role may not read {', '.join(unread[:_MOST_NAMED])}{', …' if unread[_MOST_NAMED:] else ''}, "
-    return [
-        caution(
-            "source.slot.on_lost",
-            code="RESNAPSHOT_RIGHTS",
-            reason=reason + "so after a gap the snapshot would fail",
-            remedy=f"GRANT SELECT on every published table (and USAGE on its schema) to {identifier(role)}.",
-        )
-    ]
 
 
 async def _may_publish(ask: Ask, publication: Publication, role: str) -> list[Finding]:

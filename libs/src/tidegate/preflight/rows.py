@@ -23,31 +23,52 @@ from tidegate.quoting import identifier, qualified
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
 
-_HIDDEN = f"""
-SELECT DISTINCT n.nspname, c.relname FROM ({LISTED}) published {LEAVES}
-WHERE row_security_active(c.oid) ORDER BY 1, 2
+# A right to columns is none here: neither does it let a role lock the table, nor look at where in it a row lies.
+_LEAVES = f"""
+SELECT DISTINCT n.nspname, c.relname, row_security_active(c.oid),
+  has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+FROM ({LISTED}) published {LEAVES} ORDER BY 1, 2
 """  # noqa: S608  # made of constants
 
 
 async def examine_rows(ask: Ask, config: PipelineConfig, *, slot_exists: bool) -> list[Finding]:
     if (path := _who_reads(config)) is None:
         return []
-    parameters = wanted_tables(config.source.publication)
     [(role,)] = await ask("SELECT current_user::text")
-    findings = []
-    if hidden := [qualified(schema, table) for schema, table in await ask(_HIDDEN, parameters)]:
-        findings.append(
-            refusal(
-                path,
-                code="SNAPSHOT_POLICY",
-                reason=f"a policy decides which rows the role sees, so a snapshot would fail, of {_named(hidden)}",
-                remedy=f"ALTER ROLE {identifier(role)} BYPASSRLS; as a superuser. Or leave these tables out of the "
-                "publication.",
-            )
-        )
+    leaves = await ask(_LEAVES, wanted_tables(config.source.publication))
+    denied = [qualified(schema, table) for schema, table, _, may_read in leaves if not may_read]
+    hidden = [qualified(schema, table) for schema, table, is_hidden, _ in leaves if is_hidden]
+    findings = [*_denied(path, identifier(role), denied), *_hidden(path, identifier(role), hidden)]
     if _is_certain(config.snapshot.mode, slot_exists=slot_exists):
         return findings
     return [replace(each, severity=Severity.CAUTION) for each in findings]
+
+
+def _denied(path: str, role: str, tables: list[str]) -> list[Finding]:
+    if not tables:
+        return []
+    return [
+        refusal(
+            path,
+            code="SNAPSHOT_RIGHTS",
+            reason=f"the role may not read {_named(tables)}, so a snapshot would fail",
+            remedy=f"GRANT SELECT on each of them as a whole, a partition too, and USAGE on its schema, to {role}. A "
+            "right to single columns is not enough.",
+        )
+    ]
+
+
+def _hidden(path: str, role: str, tables: list[str]) -> list[Finding]:
+    if not tables:
+        return []
+    return [
+        refusal(
+            path,
+            code="SNAPSHOT_POLICY",
+            reason=f"a policy decides which rows the role sees, so a snapshot would fail, of {_named(tables)}",
+            remedy=f"ALTER ROLE {role} BYPASSRLS; as a superuser. Or leave these tables out of the publication.",
+        )
+    ]
 
 
 def _who_reads(config: PipelineConfig) -> str | None:

@@ -69,7 +69,8 @@ def refused_reading(state: str, function: str, about: str) -> TidegateError:
         return ConfigError(
             f"the role may not read {about}",
             code="SNAPSHOT_DENIED",
-            remedy="GRANT SELECT on every table that is published (and USAGE on its schema) to the role.",
+            remedy="GRANT SELECT on every published table, each as a whole and a partition too (and USAGE on its "
+            "schema), to the role.",
         )
     if state in ("42703", "42P01", "3F000"):
         return TransientError(
