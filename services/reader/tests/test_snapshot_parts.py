@@ -56,6 +56,7 @@ def test_every_page_is_read_and_none_is_done_that_was_not(pages: int, steps: lis
 
 def test_a_record_comes_back_without_what_was_under_way() -> None:
     first = heap(100)
+    first.since = "735"
     first.finish((0, 10))
     first.take(20)
     table = TableRecord(
@@ -64,6 +65,9 @@ def test_a_record_comes_back_without_what_was_under_way() -> None:
     )  # fmt: skip
     found = decode_table_record(table.encode())
     assert found.heaps[0].taken == [(0, 10)]
+    first.pass_over()
+    assert decode_table_record(table.encode()).heaps[0].passing is None
+    first.passing = None
     first.give_back()
     assert found == table
     snapshot = SnapshotRecord(

@@ -170,3 +170,33 @@ def test_the_stream_goes_on_beside_it(filled: Any) -> None:
     filled.sql("INSERT INTO orders (note) VALUES ('quick')")
     wait(lambda: filled.status().changes > changes, 5, "the change is there")
     assert not is_done(filled)
+
+
+BUSY = """
+from tidegate_reader.main import main
+from tidegate_reader.snapshot.readers import Readers
+from tidegate_reader.snapshot.refusals import window_too_long
+
+rows_of = Readers._rows
+
+async def rows(self, link, job, piece, head, stream_bytes):
+    counted = await rows_of(self, link, job, piece, head, stream_bytes)
+    if piece.is_moved and piece.is_whole and not piece.heap.since:
+        raise window_too_long()
+    return counted
+
+Readers._rows = rows
+main()
+"""
+"""One transaction is too long for what moved, until most of it has been read in pieces."""
+
+
+def test_rows_that_moved_are_read_in_pieces_first_where_too_much_is_written_for_one_transaction(filled: Any) -> None:
+    filled.stop(filled.reader())
+    filled.program = ("-c", BUSY)
+    with Writers(filled.dsn, 20000):
+        filled.start(INITIAL, SLOW, *SMALL)
+        wait(lambda: is_done(filled) or "snapshot_failed" in filled.log(), 100, "it ends")
+    assert is_done(filled), filled.log()
+    assert filled.log().count("snapshot_moved_in_pieces") == 1
+    assert_equal_to_source(filled)

@@ -5,11 +5,13 @@
 | before the stream, from the exported snapshot | in pieces of `range`, by every connection |
 | beside it, with a key | in pieces that take about `transaction` each, each a window of its own |
 | beside it, without a key | whole, as one window: what was inserted meanwhile can't be told apart |
-| in several snapshots, with values out of line | once more, for rows that moved to pages that had been read |
+| in several snapshots, with values out of line | once more, for rows that moved to pages that had been read: whole |
+| where that is too long for one transaction | in pieces, and then whole again: for what moved since those |
 
-The last line is for TOAST: a change tells a row's new place and values, but not those that it leaves unchanged.
+The last two lines are for TOAST: a change tells a row's new place and values, but not those that it leaves unchanged.
 
-Invariant: a piece is given to one reader at a time, and is done only when its rows are durable.
+Invariant: a piece is given to one reader at a time, and is done only when its rows are durable. A table is complete
+when one transaction has seen each row that any other may have passed over.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,10 +33,25 @@ class Piece:
     """When it was given out."""
     pages: Pages
     is_last: bool
-    is_moved: bool = False
-    """Not pages: what has moved since the first reading."""
+    since: str = ""
+    """Of these pages, what has moved since that transaction; empty: all."""
     is_whole: bool = False
     """No smaller ones can be made of it."""
+
+    @property
+    def is_moved(self) -> bool:
+        return bool(self.since)
+
+    @property
+    def owner(self) -> Heap:
+        """The table whose pages these are, if they are passed over."""
+        return self.table.heap(self.heap.oid)
+
+    def note_reading(self, xmin: int, *, is_exported: bool) -> None:
+        if not self.is_moved:
+            self.table.note_reading(xmin, is_exported=is_exported)
+        elif not self.is_whole:
+            self.heap.note_reading(xmin)
 
 
 @dataclass(slots=True)
@@ -112,14 +129,16 @@ class Job:
             in_ranges = server_version >= OLDEST_TID_RANGE and (is_exported or table.has_key)
             piece = _next(table, published, pages if in_ranges else 2**32)
             if piece is not None:
-                return replace(piece, is_whole=piece.is_moved or not in_ranges)
+                return replace(piece, is_whole=piece.is_whole or not in_ranges)
         return None
 
     def finished(self, piece: Piece, rows: int, size: int) -> None:
-        if piece.filenode != piece.heap.filenode:
+        if piece.filenode != piece.owner.filenode:
             return  # the table was rewritten while it was read
-        if piece.is_moved:
+        if piece.is_moved and piece.is_whole:
             piece.table.moved.append(piece.heap.oid)
+        elif piece.is_moved:
+            piece.owner.passed_over(piece.pages)
         else:
             piece.heap.finish(piece.pages)
         piece.table.rows += rows
@@ -146,10 +165,14 @@ def _next(table: TableRecord, published: Published, pages: int) -> Piece | None:
             return Piece(table, published, heap, heap.filenode, taken, is_last=taken[1] >= heap.pages)
     if all(heap.is_done for heap in table.heaps):
         for heap in _moved(table):
-            if heap.is_moving:
-                continue
-            heap.is_moving = True
-            return Piece(table, published, heap, heap.filenode, (0, 0), is_last=True, is_moved=True)
+            since = heap.since or table.horizon
+            if heap.passing is not None:
+                if (taken := heap.passing.take(pages)) is not None:
+                    is_last = taken[1] >= heap.passing.pages
+                    return Piece(table, published, heap.passing, heap.filenode, taken, is_last=is_last, since=since)
+            elif not heap.is_moving:
+                heap.is_moving = True
+                return Piece(table, published, heap, heap.filenode, (0, 0), is_last=True, since=since, is_whole=True)
     return None
 
 

@@ -1,10 +1,13 @@
-"""Which pages of a table have been read, and which come next. Pure.
+"""Which pages of a table have been read, and which come next; and which once more, for rows that moved. Pure.
 
 Invariant: a page is done only when the frames of its rows are durable in the raw topic; what is under way and not done
-is read again after a crash, as another reading.
+is read again after a crash, as another reading. Every version of a row whose transaction is older than `since` has been
+read, wherever it lies; `since` goes on only when all pages have been passed over, to the oldest of those readings.
 """
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
 
 Pages = tuple[int, int]
 """First page, and the one behind the last."""
@@ -26,7 +29,14 @@ class Heap:
     taken: list[Pages] = field(default_factory=list)
     """Under way, or done."""
     is_moving: bool = False
-    """What has moved is being read."""
+    """What has moved is being read, in one transaction."""
+    since: str = ""
+    """What has moved is looked for since that transaction; empty: since the table's horizon."""
+    passing: Heap | None = None
+    """What has moved is being read in pieces, before one transaction is tried again: these are done. What moves
+    meanwhile is left to the next time, and is less."""
+    long_tries: int = 0
+    """In one transaction, which was too short."""
 
     @property
     def done_pages(self) -> int:
@@ -51,6 +61,8 @@ class Heap:
     def give_back(self) -> None:
         """Nobody reads any more."""
         self.taken, self.is_moving = list(self.done), False
+        if self.passing is not None:
+            self.passing.give_back()
 
     def put_back(self, pages: Pages) -> None:
         """Whoever read these reads them no more."""
@@ -62,10 +74,30 @@ class Heap:
     def begin_anew(self, filenode: int, pages: int) -> None:
         self.filenode, self.pages = filenode, pages
         self.done, self.taken = [], []
+        self.since, self.passing = "", None
+
+    def note_reading(self, xmin: int) -> None:
+        if not self.since or is_older(xmin, int(self.since)):
+            self.since = str(xmin)
+
+    def pass_over(self) -> None:
+        """In pieces what one transaction was too short for."""
+        self.passing = replace(self, done=[], taken=[], since="", is_moving=False)
+
+    def passed_over(self, pages: Pages) -> None:
+        assert self.passing is not None
+        self.passing.finish(pages)
+        if self.passing.is_done:
+            self.since, self.passing = self.passing.since, None
 
     def _taken(self, pages: Pages) -> Pages:
         self.taken = merged([*self.taken, pages])
         return pages
+
+
+def is_older(one: int, other: int) -> bool:
+    """Of two transactions, by the lower halves of their numbers: as `age` has it."""
+    return (one - other) % 2**32 >= 2**31
 
 
 def merged(pages: list[Pages]) -> list[Pages]:

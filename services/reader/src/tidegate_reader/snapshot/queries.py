@@ -26,7 +26,7 @@ def rows_of(
 
 
 def moved_since(horizon: str) -> str:
-    """Rows written by a transaction that the first reading may not have contained, wherever they lie now."""
+    """Rows written by a transaction that an earlier reading may not have contained, wherever they lie now."""
     return f"age(xmin) <= age({literal(horizon)}::xid)"
 
 

@@ -24,7 +24,7 @@ from tidegate_reader.snapshot.brakes import LOOK_SECONDS, Brakes
 from tidegate_reader.snapshot.job import Job, Piece
 from tidegate_reader.snapshot.link import ReadingLink
 from tidegate_reader.snapshot.outlet import Outlet
-from tidegate_reader.snapshot.queries import moved_since, rows_of
+from tidegate_reader.snapshot.queries import OLDEST_TID_RANGE, moved_since, rows_of
 from tidegate_reader.snapshot.reading import Counted, Windows
 from tidegate_reader.snapshot.refusals import (
     EXPORT_GONE,
@@ -33,6 +33,7 @@ from tidegate_reader.snapshot.refusals import (
     TABLE_LONG,
     TOO_OLD,
     WINDOW_LONG,
+    moved_too_long,
     table_too_long,
     transaction_too_old,
 )
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 MOST_BREAKS = 8
 """In a row; with the pauses between them a minute and a half."""
+MOST_LONG_TRIES = 3
+"""Each time only what moved during the pass before is left to be sent; if that takes too long, to look for it does."""
 _BREAK_SECONDS = 0.25
 _LONGEST_BREAK_SECONDS = 30.0
 _PAGE_BYTES = 8192
@@ -161,7 +164,8 @@ class Readers:
                 return await self._read_piece(link, job, piece, None)
         except TimeoutError:
             name = qualified(piece.heap.schema, piece.heap.name)
-            raise (table_too_long(name) if piece.is_whole else transaction_too_old()) from None
+            is_one_piece = piece.is_whole and not piece.is_moved
+            raise (table_too_long(name) if is_one_piece else transaction_too_old()) from None
 
     async def _read_piece(self, link: ReadingLink, job: Job, piece: Piece, exported: Exported | None) -> Counted:
         self._count += 1
@@ -177,11 +181,11 @@ class Readers:
                 head, seen = await self._windows.open(link, piece.heap, head)
             filenode, _ = await catalogue.filenode_and_pages(link.execute, piece.heap)
             reading.check_heap(piece.heap, filenode)
-            piece.table.note_reading(seen.xmin, is_exported=exported is not None)
+            piece.note_reading(seen.xmin, is_exported=exported is not None)
             began = time.monotonic()
             counted = await self._rows(link, job, piece, head, stream_bytes)
             await link.execute("COMMIT")
-        if exported is None and not piece.is_moved:
+        if exported is None and not (piece.is_moved and piece.is_whole):
             self._adapt(time.monotonic() - began)
         return counted
 
@@ -189,11 +193,9 @@ class Readers:
         """`stream_bytes`: of the outlet, before the window began."""
         table = job.published[piece.table.relation_id]
         described = await catalogue.table_shape(link.execute, table)
-        where = [table.where, job.filters_of(piece.table)]
-        if piece.is_moved:
-            query = rows_of(piece.heap, described.columns, None, [*where, moved_since(piece.table.horizon)])
-        else:
-            query = rows_of(piece.heap, described.columns, piece.pages, where, is_last=piece.is_last)
+        where = [table.where, job.filters_of(piece.table), moved_since(piece.since) if piece.is_moved else None]
+        pages = None if piece.is_moved and piece.is_whole else piece.pages
+        query = rows_of(piece.heap, described.columns, pages, where, is_last=piece.is_last)
         schema = tuple(described.shape.entries(SchemaRole.CURRENT))
 
         def is_long() -> bool:
@@ -216,10 +218,31 @@ class Readers:
         self, job: Job, piece: Piece, exported: Exported | None, error: TransientError, breaks: int
     ) -> None:
         if error.code in (TOO_OLD, WINDOW_LONG):
-            self._pages = max(1, self._pages // _SMALLER)
+            if piece.is_moved and piece.is_whole:
+                self._pass_over(piece, error)
+            else:
+                self._pages = max(1, self._pages // _SMALLER)
+                await self._measure_again(piece)
         if error.code == TABLE_CHANGED:
             await self._look_again(job, piece, exported)
         await self.rest(job, error, breaks, piece.table.table)
+
+    def _pass_over(self, piece: Piece, error: TransientError) -> None:
+        heap = piece.heap
+        if heap.long_tries >= MOST_LONG_TRIES:
+            heap.long_tries = 0  # whoever resumes it begins to count anew
+            raise moved_too_long(qualified(heap.schema, heap.name)) from error
+        heap.long_tries += 1
+        if self.server_version >= OLDEST_TID_RANGE:
+            heap.pass_over()
+            self._log.info("snapshot_moved_in_pieces", table=heap.name, tries=heap.long_tries)
+
+    async def _measure_again(self, piece: Piece) -> None:
+        """The last piece reaches to the end of the table, so it is smaller only where its growth is known."""
+        if piece.is_last and not piece.is_whole:
+            async with self.asking() as link:
+                _, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
+            piece.heap.pages = max(piece.heap.pages, pages)
 
     async def rest(self, job: Job, error: TransientError, breaks: int, table: str = "") -> None:
         """Before the next try."""
@@ -234,8 +257,8 @@ class Readers:
             return
         async with self.asking() as link:
             filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
-        if filenode != piece.heap.filenode:
-            piece.heap.begin_anew(filenode, pages)
+        if filenode != piece.owner.filenode:
+            piece.owner.begin_anew(filenode, pages)
             piece.table.is_one_reading = False
 
     def _adapt(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from tidegate.contracts.document import build, load
 from tidegate.contracts.snapshot_request import Comparison, RowFilter
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import DecodeError, TidegateError
-from tidegate_reader.snapshot.pages import Heap
+from tidegate_reader.snapshot.pages import Heap, is_older
 
 VERSION = 1
 
@@ -84,10 +84,13 @@ class TableRecord:
         if not self.horizon or is_older(xmin, int(self.horizon)):
             self.horizon = str(xmin)
 
+    def heap(self, oid: int) -> Heap:
+        return next(heap for heap in self.heaps if heap.oid == oid)
+
     def encode(self) -> bytes:
         document = asdict(self)
         for heap in document["heaps"]:
-            del heap["taken"], heap["is_moving"]
+            del heap["taken"], heap["is_moving"], heap["passing"], heap["long_tries"]
         return _encode(document | {"version": VERSION})
 
 
@@ -126,11 +129,6 @@ def decode_table_record(value: bytes) -> TableRecord:
         raise _malformed() from None
 
 
-def is_older(one: int, other: int) -> bool:
-    """Of two transactions, by the lower halves of their numbers: as `age` has it."""
-    return (one - other) % 2**32 >= 2**31
-
-
 def over(record: SnapshotRecord, state: SnapshotState, now: int) -> SnapshotRecord:
     return replace(record, state=state, finished=now)
 
@@ -159,7 +157,7 @@ def _heap(members: object) -> Heap:
         raise ValueError("not a heap")
     done = [(int(start), int(end)) for start, end in members["done"]]
     known = {name: members[name] for name in ("oid", "schema", "name", "filenode", "pages", "has_toast")}
-    return Heap(**known, done=done, taken=list(done))
+    return Heap(**known, done=done, taken=list(done), since=str(members.get("since", "")))
 
 
 def _filter(members: object) -> RowFilter:

@@ -48,6 +48,16 @@ def window_too_long() -> TransientError:
     )
 
 
+def moved_too_long(table: str) -> TransientError:
+    return TransientError(
+        f"what moved in {table} while it was read has to be read in one transaction, and each took too long or met too "
+        "many changes",
+        code="SNAPSHOT_MOVED_LONG",
+        remedy="Resume the snapshot when less is written to the source: this last pass alone is made again. If it took "
+        "longer than snapshot.max_transaction_age, raise that.",
+    )
+
+
 def beside_a_standby() -> ConfigError:
     return ConfigError(
         "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",
