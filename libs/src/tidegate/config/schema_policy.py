@@ -5,7 +5,7 @@ from enum import StrEnum
 
 class SchemaChangePolicy(StrEnum):
     EVOLVE = "evolve"
-    """Told as an event, where the sink has such; rows come in the new shape."""
+    """Told as an event, where the sink has such; a table's target is altered; rows come in the new shape."""
     IGNORE = "ignore"
     """Rows come in the new shape, and nothing is said."""
     DEAD_LETTER = "dead_letter"

@@ -67,9 +67,7 @@ class Delivery:
         """`look` looks at the raw topic, `acked` tells what this sink has acked in a generation, `lineage` where the
         reader works; `read_back` reads again what lies before, `head` the log's first frame."""
         self.counters = Counters()
-        self._pipeline = pipeline
-        self._config = config
-        self._sink = sink
+        self._pipeline, self._config, self._sink = pipeline, config, sink
         self._acked = acked
         self._config_epoch = config_epoch
         self._incarnation = incarnation
@@ -201,6 +199,8 @@ class Delivery:
         passes_gap = self._gaps.passes(taken, self._has)
         self._snapshots.remember(taken)
         if header.kind is FrameKind.MARK and self._is_told(taken):
+            if self._sink.capabilities.follows:
+                self._commit_before_this()  # no row of the former shape is to meet what a person alters there
             self._write(taken, self.position)
         if header.kind is FrameKind.SNAPSHOT:
             # They move no position: which of them are delivered is said by the cursor's offset alone.
@@ -219,7 +219,7 @@ class Delivery:
 
     def _is_told(self, taken: Taken) -> bool:
         try:
-            return self._shapes.is_told(taken.frame, self.position) and self._sink.capabilities.notices
+            return self._shapes.is_told(taken.frame, self.position, self._sink.capabilities)
         except StreamError:
             self.ingest.next_offset = taken.offset  # the next incarnation begins at the mark
             self.commit(at_the_end=True)
@@ -270,7 +270,9 @@ class Delivery:
             self.counters.dead_letters += len(letters)
         self.counters.events += receipt.events
         self.counters.bytes += receipt.bytes
-        self._uncommitted.add(receipt.events + len(rejections), receipt.bytes, receipt.partitions)
+        # What a sink does at a mark has to be durable, event or not, and soon: it may hold a lock.
+        events = receipt.events + len(rejections) + (header.kind is FrameKind.MARK)
+        self._uncommitted.add(events, receipt.bytes, receipt.partitions)
         if receipt.newest_commit_time is not None and header.kind is FrameKind.WAL:
             self.counters.last_commit_time = from_postgres(receipt.newest_commit_time)
             self._uncommitted.commit_times.append(self.counters.last_commit_time)

@@ -31,6 +31,7 @@ from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Relation
 from tidegate.pgoutput.shape_changes import ShapeChange, ShapeChangeKind, shape_changes, shapes_of_mark
 from tidegate.position import Position
+from tidegate_processor.sinks.base import Capabilities
 
 _DIGEST_BYTES = 8
 _SHAPES_KEPT = 4096
@@ -59,17 +60,22 @@ class ShapePolicy:
         shape = shape_id(relation)
         return [each for each in self._refused if each.shape == shape]
 
-    def is_told(self, frame: Frame, after: Position) -> bool:
+    def is_told(self, frame: Frame, after: Position, sink: Capabilities) -> bool:
         """Whether the sink is given this mark; a StreamError if the lane stops at it."""
         kind = decode_mark(frame.body).kind
         if kind in (MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED):
-            return True  # they move no position, as the rows between them; routes decide
+            return sink.notices  # they move no position, as the rows between them; routes decide
         if kind is not MarkKind.SCHEMA_CHANGE or frame.header.first <= after:
             return False
         previous, current = shapes_of_mark(frame)
         if not any(self._lane.takes(current.schema, current.name, operation) for operation in Operation):
             return False
-        return self._meets(previous, current, frame.header.first)
+        is_met = self._meets(previous, current, frame.header.first)
+        return is_met and (sink.notices or (sink.follows and self._takes(current, frame.header.first)))
+
+    def _takes(self, shape: Relation, at: Position) -> bool:
+        """Whether its rows are delivered there."""
+        return not any(each.holds(at) for each in self.refusals(encode_message(shape)))
 
     def _meets(self, previous: Relation, current: Relation, at: Position) -> bool:
         changes = shape_changes(previous, current)

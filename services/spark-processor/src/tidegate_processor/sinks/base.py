@@ -26,6 +26,9 @@ class Capabilities:
     truncates: bool
     notices: bool = False
     """It is given `mark` frames too, and writes what they say as events."""
+    follows: bool = False
+    """It is given `mark` frames of tables that change their shape, where the lane takes the new one, and alters its
+    target by them."""
     keyed: bool = False
     """It keeps rows by their key, and not events."""
     fences: bool = True

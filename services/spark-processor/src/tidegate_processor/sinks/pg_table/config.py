@@ -54,7 +54,9 @@ class PgTableOptions(Model):
     target_schema: Template = Field("{schema}", alias="schema", description="Schema of a table's target.")
     table: Template = Field("{table}", description="Name of a table's target.")
     create: bool = Field(
-        True, description="Make schemas, tables and columns that are missing. false: stop the lane and say which."
+        True,
+        description="Make schemas, tables and columns that are missing, and alter tables as the source's are. false: "
+        "stop the lane and say which.",
     )
     state_schema: PostgresName = Field(
         "tidegate", description="Schema of the table `sink_state`, which holds the lane's place. It is made if missing."

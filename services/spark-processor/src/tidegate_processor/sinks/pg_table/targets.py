@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from tidegate.columns.plans import PLANS_KEPT, Shape
 from tidegate.errors import StreamError
-from tidegate.pgoutput.messages import Relation, ReplicaIdentity
+from tidegate.pgoutput.messages import Relation, Type
 from tidegate.pgoutput.types import base_oid
 from tidegate.quoting import identifier, qualified
 from tidegate_processor.sinks.pg_table.config import PgTableOptions, expand
+from tidegate_processor.sinks.pg_table.evolve import Evolution, ShapeStep, key_of
 from tidegate_processor.sinks.pg_table.statements import Statements, add_column, create_table
 from tidegate_processor.sinks.shared.postgres import Connection, make_schema, run
+from tidegate_processor.speaking import Speak
 
 _LONGEST_NAME_BYTES = 63
 # Types that every server has under this number (src/include/access/transam.h, FirstGenbkiObjectId).
@@ -62,6 +64,18 @@ class Targets:
             run(self._connection, found.statements.create_stage)
         return found
 
+    def has(self, relation: Relation) -> bool:
+        return bool(self._columns(qualified(*self._names(relation))))
+
+    def follow(self, step: ShapeStep, speak: Speak) -> None:
+        """In the transaction in which what is delivered in the new shape comes."""
+        name = qualified(*self._names(step.current))
+        Evolution(self._connection, name, speak).follow(
+            step, *(dict(self._types(relation, step.types)) for relation in (step.previous, step.current))
+        )
+        for shape in [shape for shape, target in self._known.items() if target.statements.table == name]:
+            run(self._connection, self._known.pop(shape).statements.drop_stage)
+
     def lacks(self, relation: Relation) -> bool:
         """Whether there is nothing to truncate."""
         return not relation.columns and not self._columns(qualified(*self._names(relation)))
@@ -80,7 +94,7 @@ class Targets:
         there: Mapping[str, bool] = self._columns(name)
         if not there and self._options.create:
             make_schema(self._connection, schema)
-            run(self._connection, create_table(name, self._types(shape), _identity(relation)))
+            run(self._connection, create_table(name, self._types(relation, shape.types), key_of(relation)))
             there = self._columns(name)
         if not there:
             raise _missing(f"the target table {schema}.{table}")
@@ -124,34 +138,27 @@ class Targets:
             return there
         if not self._options.create:
             raise _missing(f"the column {missing[0]} of the target table {name}")
-        types = dict(self._types(shape))
+        types = dict(self._types(shape.relation, shape.types))
         for column in missing:
             run(self._connection, add_column(name, column, types[column]))
         return self._columns(name)
 
-    def _types(self, shape: Shape) -> list[tuple[str, str]]:
+    def _types(self, relation: Relation, types: Mapping[int, Type]) -> list[tuple[str, str]]:
         """Without the source's limits, which the source has judged already. What the target may not know is text."""
-        oids = [base_oid(column.type_oid, shape.types) for column in shape.relation.columns]
+        oids = [base_oid(column.type_oid, types) for column in relation.columns]
         wanted = sorted({oid for oid in oids if oid < _FIRST_OWN_OID})
         listed = "{" + ",".join(map(str, wanted)) + "}"
         named = {int(oid): name for oid, name in run(self._connection, _TYPES, listed, _UNLIMITED)}
         names = [named.get(oid, _TEXT) for oid in oids]
         return [
             (column.name, _TEXT if name == _UNKNOWN_TYPE else name)
-            for column, name in zip(shape.relation.columns, names, strict=True)
+            for column, name in zip(relation.columns, names, strict=True)
         ]
-
-
-def _identity(relation: Relation) -> list[str]:
-    """What makes a primary key. The whole row makes none."""
-    if relation.replica_identity is ReplicaIdentity.FULL:
-        return []
-    return [column.name for column in relation.columns if column.is_key]
 
 
 def _check_key(relation: Relation, key: Sequence[str]) -> None:
     columns = {column.name for column in relation.columns}
-    identity = set(_identity(relation))
+    identity = set(key_of(relation))
     if not set(key) <= columns or (key and identity and set(key) != identity):
         raise StreamError(
             f"the target of {relation.schema}.{relation.name} has another primary key than the replica identity says",

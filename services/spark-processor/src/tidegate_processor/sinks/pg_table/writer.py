@@ -15,12 +15,13 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.contracts.frame import Frame
+from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import TransientError
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.pg_table.apply import Table, apply_in_bulk, apply_one_by_one
 from tidegate_processor.sinks.pg_table.config import PgTableOptions
+from tidegate_processor.sinks.pg_table.evolve import ShapeStep, step_of
 from tidegate_processor.sinks.pg_table.place import connect_to_target, state_of
 from tidegate_processor.sinks.pg_table.state import SinkState
 from tidegate_processor.sinks.pg_table.targets import Targets
@@ -31,7 +32,7 @@ from tidegate_processor.speaking import Speak, nobody_listens
 
 
 class PgTableSink:
-    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, keyed=True)
+    capabilities = Capabilities(exactly_once=True, deletes=True, truncates=True, keyed=True, follows=True)
 
     def __init__(self, config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_listens) -> None:
         self._config, self._sink, self._speak = config, sink, speak
@@ -40,6 +41,7 @@ class PgTableSink:
         self._letters = DeadLetterBox(config, sink.name)
         self._opened: tuple[Connection, SinkState, Targets] | None = None
         self._in_transaction = False
+        self._rewound_from: Position | None = None
 
     def ping(self) -> None:
         connection = connect_to_target(self._config, self._sink)
@@ -55,9 +57,14 @@ class PgTableSink:
         self._opened = connection, state, Targets(connection, self._options, self._config.pipeline)
         with mapped("take the target over"):
             state.make()
-            return state.take_over()
+            cursor = state.take_over()
+        self._rewound_from = cursor.rewound_from if cursor else None
+        return cursor
 
     def write(self, frame: Frame, after: Position) -> Receipt:
+        if frame.header.kind is FrameKind.MARK:
+            self._follow(step_of(frame, self._rewound_from))
+            return Receipt(0, 0)
         taken = list(self._batches.of(frame, after))
         rejected = [letter for each in taken for letter in each.batch.rejected]
         with mapped("look at the target's tables"):
@@ -72,6 +79,17 @@ class PgTableSink:
         count = sum(len(each.rows) for each in taken)
         newest = max(table.newest_commit_time for table in tables)
         return Receipt(count, written, tuple(rejected), newest)
+
+    def _follow(self, step: ShapeStep) -> None:
+        """The target as the source's table is from here on; one that is not there is made with its first row."""
+        if not self._options.create or not step.changes:
+            return
+        with mapped("look at the target's tables"):
+            is_there = self._open()[2].has(step.current)
+        if is_there:
+            _, targets = self._entered()
+            with mapped("follow a change of a table"):
+                targets.follow(step, self._speak)
 
     def _apply(self, connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
         before = len(rejected)

@@ -11,6 +11,7 @@ Invariant: a server's message may quote rows, so none is passed on: only SQLSTAT
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -22,12 +23,14 @@ from tidegate.config.secret import Secret
 from tidegate.config.source import SourceTls, dsn_fields
 from tidegate.errors import RecordError, StreamError, TidegateError, TransientError
 from tidegate.quoting import identifier
+from tidegate_processor.speaking import Speak
 
 COMMIT = "commit"
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 _CONNECT_SECONDS = 5
+_SPEAK_SECONDS = 1.0
 # Whoever comes next waits for a holder that stands still inside a transaction for at most this long.
 _STANDSTILL_MS = 10_000
 _PINS: Mapping[str, str] = {
@@ -116,6 +119,27 @@ def truncate(connection: Connection, tables: Sequence[str]) -> None:
         run(connection, f"TRUNCATE {', '.join(tables)}")
     except psycopg.errors.FeatureNotSupported as error:
         raise RefusedValueError(error.sqlstate or "") from None
+
+
+def altered(connection: Connection, statement: str, speak: Speak) -> str | None:
+    """The SQLSTATE, if the server refuses it for what is there. It looks at every row: for minutes, where there are
+    many, and a lane that is silent meanwhile would be killed and begin with it again, for ever."""
+    with ThreadPoolExecutor(1, "alter") as thread:
+        done = thread.submit(run, connection, statement)
+        try:
+            while not wait([done], _SPEAK_SECONDS).done:
+                speak()
+        except BaseException:
+            connection.cancel_safe(timeout=_CONNECT_SECONDS)
+            raise
+    try:
+        done.result()
+    except psycopg.Error as error:
+        failure = refused(error, "alter a table")
+        if isinstance(failure, TransientError):
+            raise failure from None
+        return error.sqlstate or type(error).__name__
+    return None
 
 
 def make_schema(connection: Connection, name: str) -> None:
