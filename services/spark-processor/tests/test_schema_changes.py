@@ -61,6 +61,8 @@ def test_the_lane_stops_before_the_first_row_of_the_new_shape_and_has_all_before
         with pytest.raises(StreamError) as halted:
             feed(deliver(sink, **halting), log)
         assert halted.value.code == "SCHEMA_CHANGE_HALTED"
+        assert "public.orders has changed: column_added weight" in halted.value.message
+        assert "dead_letter" in halted.value.remedy
         assert keys(sink) == [b"1"]
 
     feed(deliver(sink), log)

@@ -134,5 +134,6 @@ def _halted(table: Relation, changes: tuple[ShapeChange, ...]) -> StreamError:
         f"{table.schema}.{table.name} has changed: {what}",
         code="SCHEMA_CHANGE_HALTED",
         remedy="Prepare the target for it, then set schema_changes of this sink to evolve or ignore and restart the "
-        "processor; or take the table out of its routes. Meanwhile nothing is lost: what is not acked is kept.",
+        "processor. dead_letter sets only the rows of this table aside meanwhile, and the others go on. As it is the "
+        "lane stands and nothing is lost: what is not acked is kept.",
     )
