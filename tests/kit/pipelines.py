@@ -15,6 +15,7 @@ def document(name: str, *, kafka: str, redis_url: str, postgres: str = "", **mor
     """The YAML's content; secrets are named, their values are in `secrets_of`."""
     redis = urlsplit(redis_url)
     source = urlsplit(postgres or "postgresql://nobody@127.0.0.1:5432/none")
+    services = ("reader", "processor", "admin")
     return {
         "pipeline": name,
         "source": {
@@ -27,7 +28,7 @@ def document(name: str, *, kafka: str, redis_url: str, postgres: str = "", **mor
         "redis": {"url": f"redis://{redis.hostname}:{redis.port}/0", "password": f"${{env:{REDIS_PASSWORD}}}"},
         "sinks": [{"name": "events", "type": "kafka_topics"}],
         **more,
-        **{name: {"http": f"127.0.0.1:{free_port()}"} | more.get(name, {}) for name in ("reader", "processor", "admin")},
+        **{name: {"http": f"127.0.0.1:{free_port()}"} | more.get(name, {}) for name in services},
     }
 
 

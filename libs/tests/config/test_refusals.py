@@ -57,6 +57,8 @@ MISTAKES: list[tuple[str, object, str, str]] = [
     ("source.dsn", "postgresql://db/shop", "source.dsn", "DSN_FORM"),
     ("source.dsn", "postgresql://a@db:99999/shop", "source.dsn", "DSN_FORM"),
     ("source.host", "other", "source.dsn", "DSN_AND_FIELDS"),
+    ("sinks", [{**_SINK, "toast": "previous", "trigger": "batch"}], "sinks[0].toast", "TOAST_PREVIOUS_TRIGGER"),
+    ("sinks", [{**_SINK, "toast": "previous", "trigger": "auto"}], "sinks[0].toast", "TOAST_PREVIOUS_TRIGGER"),
     ("source.slot", {"name": "Tide"}, "source.slot.name", "CONFIG_FORMAT"),
     ("source.slot", {"name": "s" * 64}, "source.slot.name", "CONFIG_FORMAT"),
     ("source.slot", {"name": "a%b"}, "source.slot.name", "CONFIG_FORMAT"),

@@ -6,9 +6,10 @@ out; `PipelineConfig.lane` is the sink with the pipeline's transforms before its
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from tidegate.config.base import Many, Model
+from tidegate.config.problems import refuse
 from tidegate.config.schema_changes import SchemaChanges
 from tidegate.config.tables import TablePattern
 from tidegate.config.transforms import Transform, passes
@@ -55,15 +56,26 @@ class SinkConfig(Model):
     toast: ToastPolicy = Field(
         ToastPolicy.MARK,
         description="Values stored out of line (TOAST) that an update left alone, which the server does not send: "
-        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it; or "
-        "`require_full`: published tables whose updates may not be sent whole are refused at the start, and such a row "
-        "that comes later is a dead letter.",
+        "`mark` them as unchanged; write the `previous` value, as far as this lane has seen it (under the trigger "
+        "`realtime` only); or `require_full`: published tables whose updates may not be sent whole are refused at the "
+        "start, and such a row that comes later is a dead letter.",
     )
     schema_changes: SchemaChanges = Field(
         SchemaChanges(), description="What follows when a table changes its shape, by what has changed."
     )
     # Kept as written: the processor's registry knows the model, the other services need none of it.
     options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of this kind of sink.")
+
+    @field_validator("toast", mode="after")
+    @classmethod
+    def _remembered_by_who_comes_next(cls, toast: ToastPolicy, info: ValidationInfo) -> ToastPolicy:
+        if toast is ToastPolicy.PREVIOUS and info.data.get("trigger", Trigger.REALTIME) is not Trigger.REALTIME:
+            raise refuse(
+                code="TOAST_PREVIOUS_TRIGGER",
+                reason="a micro-batch goes to whichever worker is free, and the next one knows nothing of its rows",
+                remedy="Set trigger: realtime for this sink, or toast: mark or require_full.",
+            )
+        return toast
 
     def takes(self, schema: str, table: str, operation: str) -> bool:
         is_routed = not self.routes or any(route.matches(schema, table, operation) for route in self.routes)
