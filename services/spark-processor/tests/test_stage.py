@@ -1,6 +1,5 @@
 """The writing thread's round: what it takes at once, and that the lane is heard of meanwhile."""
 
-import queue
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ from tidegate.contracts.control import Command, LaneControl
 from tidegate.contracts.status import State
 from tidegate_processor import stage
 from tidegate_processor.commit import Delivery
+from tidegate_processor.frame_queue import FrameQueue
 from tidegate_processor.stage import Stage
 
 FRAME_SECONDS = 0.4
@@ -54,7 +54,7 @@ class Fed(Stage):
         self.settings = SimpleNamespace(incarnation=1)  # type: ignore[assignment]
         self._link = link  # type: ignore[assignment]
         self._state = State.RUNNING
-        self._queue = queue.Queue()
+        self._queue = FrameQueue()
         for record in [*enumerate(log.frames), None]:
             self._queue.put(record)
         self._delivery = None

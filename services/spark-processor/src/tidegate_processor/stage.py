@@ -10,7 +10,6 @@ exits.
 
 import gc
 import os
-import queue
 import threading
 import time
 from collections import deque
@@ -30,6 +29,7 @@ from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.commit import Delivery
 from tidegate_processor.epoch_walk import Seen
+from tidegate_processor.frame_queue import FrameQueue, Record
 from tidegate_processor.kafka_clients import look_at
 from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.read_back import read_back
@@ -40,12 +40,8 @@ from tidegate_processor.trail import open_trail
 if TYPE_CHECKING:
     import pyarrow
 
-# Frames that wait between the threads: enough to keep both busy, few enough to bound the memory.
-_QUEUED_FRAMES = 64
 _CONTROL_SECONDS = 0.25
 _REPORT_SECONDS = 1.0
-
-Record = tuple[int, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class Stage:
         self._redis = connect(config.redis)
         self._trail = open_trail(settings)
         self._link = self._trail.link(self._redis)
-        self._queue: queue.Queue[Record | None] = queue.Queue(_QUEUED_FRAMES)
+        self._queue = FrameQueue()
         self._state = State.STARTING
         self._delivery: Delivery | None = None
         warm_up()  # not every worker was there when the session was opened
@@ -97,8 +93,8 @@ class Stage:
         writer.start()
         try:
             for batch in batches:
-                for record in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True):
-                    self._queue.put(record)
+                for offset, value in zip(batch["offset"].to_pylist(), batch["value"], strict=True):
+                    self._queue.put((offset, value.as_py()))
         finally:
             self._queue.put(None)
             writer.join()
@@ -127,7 +123,7 @@ class Stage:
         has_ended = False
         while waiting or not has_ended:
             if not waiting:
-                waiting, has_ended = self._take()
+                waiting, has_ended = self._queue.take(_CONTROL_SECONDS)
             if self._state is not State.RUNNING:
                 waiting.clear()
             if waiting:
@@ -183,20 +179,6 @@ class Stage:
     def _speak(self) -> None:
         self._obey()
         self._link.report(self._state, self._delivery)
-
-    def _take(self) -> tuple[deque[Record], bool]:
-        """What waits, and whether the input has ended; one record at least, unless none comes within the interval."""
-        records: deque[Record] = deque()
-        try:
-            record = self._queue.get(timeout=_CONTROL_SECONDS)
-            while record is not None:
-                records.append(record)
-                if len(records) == _QUEUED_FRAMES:
-                    return records, False
-                record = self._queue.get_nowait()
-        except queue.Empty:
-            return records, False
-        return records, True
 
     def _obey(self) -> None:
         control = self._link.control()
