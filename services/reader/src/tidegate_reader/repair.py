@@ -31,7 +31,7 @@ from tidegate_reader.publisher import close_producer, open_producer
 from tidegate_reader.resume import GAP_LOST, Plan, SlotStart
 from tidegate_reader.snapshot.levelling import note
 from tidegate_reader.snapshot.records import SnapshotRecord, over
-from tidegate_reader.snapshot.store import Kept, Store, read_kept
+from tidegate_reader.snapshot.store import Kept, Store, read_kept, tell_if_lost
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -168,7 +168,11 @@ async def look_for_losses(
 
 async def _kept(config: PipelineConfig, generation: Generation) -> Kept:
     is_wanted = config.source.slot.on_lost is OnLost.RESNAPSHOT
-    return await read_kept(config, generation.id) if is_wanted else Kept()
+    if not is_wanted:
+        return Kept()
+    found = await read_kept(config, generation.id)
+    tell_if_lost(found, has_past=True)
+    return found
 
 
 def may_replace(config: PipelineConfig) -> bool:

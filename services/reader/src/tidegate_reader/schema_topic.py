@@ -82,7 +82,8 @@ def shapes_at(records: Sequence[ShapeRecord], generation: str, position: Positio
     return {relation_id: known_shape(form) for relation_id, form in forms.items() if form is not None}
 
 
-async def ensure_compacted(config: PipelineConfig, topic: str) -> None:
+async def ensure_compacted(config: PipelineConfig, topic: str) -> bool:
+    """Whether it was made now."""
     admin = AIOKafkaAdminClient(**client_options(config.kafka))
     try:
         await admin.start()
@@ -96,6 +97,7 @@ async def ensure_compacted(config: PipelineConfig, topic: str) -> None:
             code="SCHEMAS_TOPIC_CREATE",
             remedy="Check raw_topic.replication_factor and the user's rights, or make it: compacted, one partition.",
         )
+    return not code
 
 
 async def _read(consumer: Any, partition: TopicPartition) -> list[ShapeRecord]:

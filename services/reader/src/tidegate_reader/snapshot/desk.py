@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import redis
@@ -24,12 +25,17 @@ from tidegate.contracts.names import (
 )
 from tidegate.contracts.request import LaneOutcome, Result
 from tidegate.contracts.snapshot_request import SnapshotAsked, SnapshotRequest, decode_snapshot_request
-from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
+from tidegate.contracts.snapshot_status import (
+    SnapshotKind,
+    SnapshotState,
+    SnapshotStatus,
+    decode_snapshot_status,
+)
 from tidegate.errors import ConfigError, DecodeError, TidegateError, TransientError
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.snapshot.planning import EPOCH_OVER
 from tidegate_reader.snapshot.records import SnapshotRecord
-from tidegate_reader.snapshot.refusals import beside_a_standby
+from tidegate_reader.snapshot.refusals import beside_a_standby, forgotten
 
 if TYPE_CHECKING:
     from tidegate.contracts.ack import Ack
@@ -66,6 +72,7 @@ class SnapshotDesk:
         while True:
             async with connect_async(self._around.config.redis) as client:
                 with suppress(redis.RedisError, OSError, TimeoutError):
+                    await self._disown(client)
                     while True:
                         await self._asking(self._serve(client))
                         await self._report(client)
@@ -74,6 +81,27 @@ class SnapshotDesk:
                         await asyncio.sleep(EVERY_SECONDS)
             raise_if_cancelled()
             await asyncio.sleep(EVERY_SECONDS)
+
+    async def _disown(self, client: redis.asyncio.Redis) -> None:
+        """What is shown as under way and was forgotten would be shown so for ever."""
+        key, now, error = snapshots_key(self._pipeline), unix_microseconds(), forgotten()
+        for value in await client.hvals(key):
+            status = _shown(value)
+            if status is None or status.id in self._snapshots.jobs or status.state.is_over:
+                continue
+            ended = replace(
+                status,
+                state=SnapshotState.FAILED,
+                finished=now,
+                time=now,
+                waits_for="",
+                code=error.code,
+                message=error.message,
+                remedy=error.remedy,
+            )
+            await client.hset(key, status.id, ended.encode().decode())
+            self._around.log.warning("snapshot_forgotten", snapshot=status.id, code=error.code)
+        raise_if_cancelled()
 
     async def _asking(self, step: Awaitable[None]) -> None:
         """What the source can't answer now is asked again in a second: a request waits in its list as long as it may,
@@ -189,3 +217,11 @@ class SnapshotDesk:
                 await together.execute()
             raise_if_cancelled()
             self._board.reported(status)
+
+
+def _shown(value: object) -> SnapshotStatus | None:
+    """What can't be read is not ours to judge: it is for people, and nothing is decided by it."""
+    try:
+        return decode_snapshot_status(value) if isinstance(value, bytes) else None
+    except DecodeError:
+        return None

@@ -13,7 +13,7 @@ from tidegate_reader.snapshot.new_sinks import NewSinks
 from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.reading import Windows
-from tidegate_reader.snapshot.store import Store
+from tidegate_reader.snapshot.store import Store, tell_if_lost
 
 if TYPE_CHECKING:
     from tidegate_reader.framer import Framer
@@ -55,6 +55,7 @@ def make_snapshots(
     parts: SnapshotParts,
 ) -> Snapshots:
     config, stamp = around.config, opened.stamp
+    tell_if_lost(parts.kept, has_past=stamp.number > 1)
     windows = Windows(side, outlet, lambda: framer.recent, config.pipeline)
     readers = Readers(
         config,

@@ -58,6 +58,15 @@ def moved_too_long(table: str) -> TransientError:
     )
 
 
+def forgotten() -> ConfigError:
+    return ConfigError(
+        "how far snapshots were is not known any more: the topic that keeps it was lost, or the pipeline begun anew",
+        code="SNAPSHOT_FORGOTTEN",
+        remedy="Nothing for what snapshot.mode and sinks with `from: snapshot` ask for: it is read again from its "
+        "beginning. Ask again for others, and cancel what had been cancelled.",
+    )
+
+
 def beside_a_standby() -> ConfigError:
     return ConfigError(
         "beside the stream of a standby no snapshot can be taken: it takes a message written at the source",

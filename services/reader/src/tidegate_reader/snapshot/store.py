@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 
 from tidegate.contracts.names import snapshots_topic
 from tidegate.kafka_client import client_options
+from tidegate.observability import logs
 from tidegate_reader.publisher import epoch_over
 from tidegate_reader.raw_topic import unavailable
 from tidegate_reader.schema_topic import READ_SECONDS, WRITE_SECONDS, ensure_compacted
@@ -27,6 +28,7 @@ from tidegate_reader.snapshot.records import (
     snapshot_key,
     table_key,
 )
+from tidegate_reader.snapshot.refusals import forgotten
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -39,6 +41,8 @@ class Kept:
     snapshots: dict[str, SnapshotRecord] = field(default_factory=dict)
     tables: dict[str, dict[int, TableRecord]] = field(default_factory=dict)
     """By snapshot and relation."""
+    is_new: bool = False
+    """The topic was not there."""
 
 
 class Store:
@@ -75,15 +79,22 @@ async def read_kept(config: PipelineConfig, generation: str) -> Kept:
     consumer = AIOKafkaConsumer(**client_options(config.kafka), enable_auto_commit=False, auto_offset_reset="none")
     try:
         async with asyncio.timeout(READ_SECONDS):
-            await ensure_compacted(config, topic)
+            is_new = await ensure_compacted(config, topic)
             await consumer.start()
-            return kept(await _read(consumer, TopicPartition(topic, 0)), generation)
+            return replace(kept(await _read(consumer, TopicPartition(topic, 0)), generation), is_new=is_new)
     except KafkaError as error:
         raise unavailable(error) from error
     except TimeoutError:
         raise unavailable(None) from None
     finally:
         await consumer.stop()
+
+
+def tell_if_lost(found: Kept, *, has_past: bool) -> None:
+    """That no loss follows from it is in decision 70."""
+    if found.is_new and has_past:
+        error = forgotten()
+        logs.get("reader").warning("snapshots_topic_lost", code=error.code, cause=error.message, remedy=error.remedy)
 
 
 def kept(records: Mapping[bytes, bytes], generation: str) -> Kept:
