@@ -8,6 +8,8 @@ from pydantic import BaseModel
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.cursor import Cursor
+from tidegate.errors import StreamError
+from tidegate.events import Operation
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.sinks.file.config import FileOptions
 from tidegate_processor.sinks.file.place import file_cursor
@@ -32,6 +34,7 @@ def make_sink(config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_li
     """Behind the transforms of its lane, if it has any. `speak` is called now and then where a frame may take long."""
     lane = config.lane(sink.name)
     made = _KINDS[sink.type].make(config, lane, speak)
+    _check_declared(made, lane)
     return TransformedSink(made, lane) if is_transformed(lane) else made
 
 
@@ -48,6 +51,19 @@ def needs_one_machine(sink: SinkConfig) -> bool:
 def keeps_cursor_in_group(sink: SinkConfig) -> bool:
     """In the lane's consumer group, which Kafka forgets in time."""
     return _KINDS[sink.type].cursor is group_cursor
+
+
+def _check_declared(sink: Sink, lane: SinkConfig) -> None:
+    """Before a row is read: a delete that is passed over leaves a row for ever, and nobody would know."""
+    lacking = {Operation.DELETE: not sink.capabilities.deletes, Operation.TRUNCATE: not sink.capabilities.truncates}
+    for operation, is_lacking in lacking.items():
+        if is_lacking and (not lane.routes or any(operation in route.operations for route in lane.routes)):
+            raise StreamError(
+                f"sinks of the kind {lane.type} know no {operation}, and the routes of this one let them through",
+                code="SINK_OPERATION_UNDECLARED",
+                remedy=f"Name the operations in its routes without {operation}, or choose another kind of sink. "
+                "Nothing was delivered or acked.",
+            )
 
 
 # Imported when it is asked for: a lane pays for the client of its own sink only.

@@ -75,8 +75,9 @@ class PgTableSink:
         connection, targets = self._entered()
         with mapped("look at the target's tables"):
             tables = [Table.of(each, targets.of(each.batch.shape)) for each in taken]
+        before = len(rejected)
         written = self._apply(connection, tables, rejected)
-        count = sum(len(each.rows) for each in taken)
+        count = sum(len(each.rows) for each in taken) - (len(rejected) - before)
         newest = max(table.newest_commit_time for table in tables)
         return Receipt(count, written, tuple(rejected), newest)
 
