@@ -2,12 +2,13 @@
 # Builds stand-ins for the public images that compose.yaml and the Dockerfiles name, from packages instead of a registry:
 # for machines that reach none. Needs Debian, root, debootstrap and a Docker engine; images that are there stay.
 #
-#   tests/ship/stand_ins/build.sh [python|postgres|redis|kafka|prometheus|s3 …]      default: all but s3, which needs Go
+#   tests/ship/stand_ins/build.sh [python|postgres|redis|kafka|prometheus|s3 …]      default: all, s3 where Go is
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# debootstrap may leave this machine's /proc mounted in its tree: nothing of it is to be removed, or to get into an image.
+trap 'umount "$scratch/rootfs/proc" 2>/dev/null || true; rm -rf --one-file-system "$scratch"' EXIT
 postgres=17.11.0
 maven=${TIDEGATE_MAVEN_URL:-https://repo.maven.apache.org/maven2}
 declare -A tags
@@ -18,7 +19,7 @@ is_there() { docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pul
 base() {
   is_there debian:bookworm-slim && return
   debootstrap --variant=minbase --include=ca-certificates bookworm "$scratch/rootfs" > "$scratch/debootstrap.log"
-  tar -C "$scratch/rootfs" -c . | docker import --change 'ENV LANG=C.UTF-8' - debian:bookworm-slim
+  tar -C "$scratch/rootfs" --one-file-system -c . | docker import --change 'ENV LANG=C.UTF-8' - debian:bookworm-slim
 }
 
 context() {
@@ -35,7 +36,8 @@ context() {
   esac
 }
 
-for name in "${@:-python postgres redis kafka prometheus}"; do for one in $name; do
+all="python postgres redis kafka prometheus$(command -v go >/dev/null && echo ' s3' || true)"
+for name in "${@:-$all}"; do for one in $name; do
   tag=${tags[${one^^}]}
   is_there "$tag" && { echo "$tag is there"; continue; }
   base
