@@ -90,31 +90,48 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range .Values.pipelines -}}{{- include "tidegate.hasExecutors" . -}}{{- end -}}
 {{- end -}}
 
-{{- /* Ports of the databases that sinks write to, as their addresses name them, with the other ports of sinks. */ -}}
-{{- define "tidegate.sinkPorts" -}}
-{{- $ports := .Values.networkPolicy.ports.sinks -}}
-{{- range $pipeline := .Values.pipelines -}}
-{{- range $sink := $pipeline.config.sinks -}}
-{{- $dsn := dig "options" "dsn" "" $sink -}}
-{{- if $dsn -}}
-{{- $named := regexFind ":[0-9]+(/|$)" $dsn | trimPrefix ":" | trimSuffix "/" -}}
-{{- $ports = append $ports (int (default "5432" $named)) -}}
-{{- end -}}
+{{- /* Ports that pipelines reach, as their configurations name them, beside those that the values add: of `kind`. */ -}}
+{{- define "tidegate.ports" -}}
+{{- $ports := get .root.Values.networkPolicy.ports .kind | default list -}}
+{{- range $pipeline := .root.Values.pipelines -}}
+{{- range include (printf "tidegate.addresses.%s" $.kind) $pipeline.config | fromJsonArray -}}
+{{- $named := regexFind ":[0-9]+(/|$)" .address | trimPrefix ":" | trimSuffix "/" -}}
+{{- $ports = append $ports (int (default .usual $named)) -}}
 {{- end -}}
 {{- end -}}
 {{- $ports | uniq | toJson -}}
 {{- end -}}
 
-{{- define "tidegate.tracingPorts" -}}
-{{- $ports := list -}}
-{{- range $pipeline := .Values.pipelines -}}
-{{- $endpoint := dig "tracing" "endpoint" "" $pipeline.config -}}
+{{- define "tidegate.addresses.source" -}}
+{{- $given := default (printf ":%d" (int (default 5432 .source.port))) .source.dsn -}}
+{{- list (dict "address" $given "usual" 5432) | toJson -}}
+{{- end -}}
+
+{{- define "tidegate.addresses.kafka" -}}
+{{- $found := list -}}
+{{- range splitList "," .kafka.bootstrap -}}{{- $found = append $found (dict "address" (trim .) "usual" 9092) -}}{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{- define "tidegate.addresses.redis" -}}
+{{- list (dict "address" .redis.url "usual" 6379) | toJson -}}
+{{- end -}}
+
+{{- define "tidegate.addresses.sinks" -}}
+{{- $found := list -}}
+{{- range .sinks -}}
+{{- with dig "options" "dsn" "" . -}}{{- $found = append $found (dict "address" . "usual" 5432) -}}{{- end -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{- define "tidegate.addresses.tracing" -}}
+{{- $endpoint := dig "endpoint" "" (default dict .tracing) -}}
+{{- $found := list -}}
 {{- if $endpoint -}}
-{{- $named := regexFind ":[0-9]+(/|$)" $endpoint | trimPrefix ":" | trimSuffix "/" -}}
-{{- $ports = append $ports (int (default (ternary "443" "80" (hasPrefix "https:" $endpoint)) $named)) -}}
+{{- $found = append $found (dict "address" $endpoint "usual" (ternary 443 80 (hasPrefix "https:" $endpoint))) -}}
 {{- end -}}
-{{- end -}}
-{{- $ports | uniq | toJson -}}
+{{- $found | toJson -}}
 {{- end -}}
 
 {{- define "tidegate.podSecurity" -}}
