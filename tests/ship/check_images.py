@@ -6,6 +6,8 @@ Not part of `make test`: `make test-compose` builds them first.
 import json
 import re
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,13 @@ from tidegate.columns import warm
 warm()
 after = {(path, path.stat().st_mtime_ns) for path in cache.rglob("*.nb*")}
 print(len(before), len(after - before))
+"""
+HOLDS = """
+import hashlib, importlib.metadata, pathlib, re
+for each in importlib.metadata.distributions():
+    print(re.sub("[-_.]+", "-", each.metadata["Name"]).lower(), each.version)
+for path in pathlib.Path("/app").rglob("pyspark/jars/*.jar"):
+    print(hashlib.sha256(path.read_bytes()).hexdigest())
 """
 JARS = """
 from pyspark.sql import SparkSession
@@ -90,6 +99,18 @@ def test_an_image_adds_little_to_its_base(service: str, most: int) -> None:
 @pytest.mark.parametrize("service", IMPORTS)
 def test_what_a_service_imports_is_there(service: str) -> None:
     run(service, "/app/bin/python", "-I", "-c", IMPORTS[service])
+
+
+@pytest.mark.parametrize("service", IMPORTS)
+def test_an_image_holds_what_its_bill_of_materials_says_and_nothing_else(service: str, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "tools" / "sbom.py", "--into", tmp_path], check=True, capture_output=True)
+    bill = json.loads((tmp_path / f"tidegate-{service}.cdx.json").read_text())["components"]
+    # What pyspark and jars.toml bring is known by what is in it, Python's packages by name and version.
+    jars = {each["hashes"][0]["content"] for each in bill if "hashes" in each}
+    packages = {f"{each['name']} {each['version']}" for each in bill if each.get("purl", "").startswith("pkg:pypi")}
+    own = {f"{name} {VERSION}" for name in ("tidegate", f"tidegate-{service}")}
+    held = set(run(service, "/app/bin/python", "-I", "-c", HOLDS).strip().split("\n"))
+    assert held - own == (jars | packages) - own
 
 
 def test_kernels_are_not_compiled_at_start() -> None:

@@ -4,11 +4,20 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from ship.queries import ROOT
+
+LOCKED = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+WHEELS = {
+    name: [wheel["url"] for package in LOCKED if package["name"] == name for wheel in package.get("wheels", ())]
+    for name in {package["name"] for package in LOCKED if not package["name"].startswith("tidegate")}
+}
+PURE = {"pyspark"}
+"""Come as source, and hold nothing that is compiled for a machine: Python, and jars."""
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +63,16 @@ def test_it_names_what_the_service_needs_and_nothing_of_the_others(
 ) -> None:
     assert holds - bills[image] == set()
     assert lacks & bills[image] == set()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("image", ["tidegate-reader", "tidegate-processor", "tidegate-admin"])
+def test_every_package_has_a_wheel_for_the_machine(bills: dict[str, set[str]], image: str, machine: str) -> None:
+    """So that an image is built on arm64 from the same Dockerfile and lock, with no compiler in it."""
+    lacking = {name for name in bills[image] if name in WHEELS and not _has_wheel(name, machine)}
+    assert set() == lacking - PURE
+
+
+def _has_wheel(name: str, machine: str) -> bool:
+    own = re.compile(rf"-(cp311-cp311|cp3\d+-abi3|py3-none)-manylinux[^-]*_{machine}\.whl$")
+    return any(wheel.endswith("-any.whl") or own.search(wheel) for wheel in WHEELS[name])
