@@ -1,7 +1,8 @@
 """The chart without a cluster: what helm, its unit tests and Kubernetes' own schemas say of it.
 
 Not part of `make test`: `make test-helm`. A tool that is not installed is named; nothing is skipped in silence.
-`KUBE_SCHEMAS` names a folder of schemas for kubeconform where its default location cannot be reached.
+`tests/ship/tools.sh` writes the schemas that kubeconform goes by, those of the monitoring CRDs too; `KUBE_SCHEMAS`
+names another folder of them. Without either, kubeconform fetches Kubernetes' own and passes over the CRDs.
 """
 
 import os
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ship.queries import CHART
+from ship.queries import CHART, ROOT
 
 VALUES = sorted((CHART / "ci").glob("*.yaml"))
+SCHEMAS = Path(os.environ.get("KUBE_SCHEMAS", ROOT / ".cache" / "kube-schemas"))
 PLACE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
 
@@ -39,13 +41,27 @@ def test_its_unit_tests_pass() -> None:
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
 def test_kubernetes_knows_every_field(values: Path) -> None:
     rendered = run("helm", "template", "check", CHART, "-f", values, "--include-crds")
-    folder = os.environ.get("KUBE_SCHEMAS")
-    places = (
-        ("-schema-location", f"{folder}/{PLACE}")
-        if folder
-        else ("-schema-location", "default", "-ignore-missing-schemas")
-    )
-    run("kubeconform", "-strict", "-summary", *places, "-", given=rendered)
+    run("kubeconform", "-strict", "-summary", *schemas(), "-", given=rendered)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "{apiVersion: apps/v1, kind: Deployment, spec: {selector: {}, template: {spec: {containers: [], volume: []}}}}",
+        "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, spec: {selector: {}, podMetricsEndpoint: []}}",
+    ],
+)
+def test_a_field_that_kubernetes_does_not_know_is_refused(wrong: str) -> None:
+    if not SCHEMAS.is_dir():
+        pytest.skip("tests/ship/tools.sh writes the schemas")
+    with pytest.raises(AssertionError, match="additional properties"):
+        run("kubeconform", "-strict", *schemas(), "-", given=wrong)
+
+
+def schemas() -> tuple[str, ...]:
+    if SCHEMAS.is_dir():
+        return ("-schema-location", f"{SCHEMAS}/{PLACE}")
+    return ("-schema-location", "default", "-ignore-missing-schemas")
 
 
 def test_its_page_is_what_helm_docs_writes() -> None:
