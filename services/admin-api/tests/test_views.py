@@ -10,7 +10,7 @@ from tidegate.lag import IDLE
 from tidegate.lsn import Lsn
 from tidegate.observability.health import Health, State
 from tidegate_admin.health.service import component_names, conditions, tell
-from tidegate_admin.metrics import OF_LANES
+from tidegate_admin.metrics import OF_LANES, OF_PIPELINES
 from tidegate_admin.pipelines.observation import Observation, Statuses, Unavailable
 from tidegate_admin.pipelines.schemas import PipelineModel, slowest
 from tidegate_admin.pipelines.service import Levels, Shown, pipeline_view
@@ -108,6 +108,26 @@ def test_a_best_effort_lane_only_degrades(config: PipelineConfig) -> None:
 )
 def test_a_slot_is_down_only_when_it_is_lost(config: PipelineConfig, slot: object, expected: State) -> None:
     assert states(config, make_observation(slot=slot))["slot"] is expected
+
+
+@pytest.mark.parametrize(
+    ("slot", "acked", "expected"),
+    [
+        (make_slot(wal_status="reserved"), True, 0.0),
+        (make_slot(wal_status="unreserved"), True, 0.0),
+        (make_slot(wal_status="lost"), True, 1.0),
+        (make_slot(exists=False), True, 1.0),
+        (make_slot(exists=False), False, 0.0),
+        (Unavailable("SOURCE_UNAVAILABLE", "PostgreSQL did not answer"), True, None),
+    ],
+)
+def test_a_slot_that_is_lost_is_counted_and_one_that_nobody_had_is_not(
+    config: PipelineConfig, slot: object, acked: bool, expected: float | None
+) -> None:
+    acks = {"events": make_ack()} if acked else {}
+    view = pipeline_view(config, Observation(NOW, Statuses(make_reader(), {}, acks), slot), Levels())
+    [figure] = [each for each in OF_PIPELINES if each.thing == "slot_lost"]
+    assert expected == figure.read(view)
 
 
 def test_without_redis_nothing_is_called_up(config: PipelineConfig) -> None:

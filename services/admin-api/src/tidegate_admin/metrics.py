@@ -64,6 +64,15 @@ def _wal_safe(view: PipelineView) -> float | None:
     return slot.safe_wal_bytes if slot else None
 
 
+def _slot_lost(view: PipelineView) -> float | None:
+    """A pipeline that nobody has acked for has not had a slot yet."""
+    slot = _slot(view)
+    if slot is None:
+        return None
+    is_gone = not slot.exists and any(lane.ack for lane in view.lanes)
+    return float(slot.wal_status == "lost" or is_gone)
+
+
 def _ready(view: PipelineView) -> float:
     return float(all(condition.state is not State.DOWN for condition in view.conditions.values()))
 
@@ -77,6 +86,8 @@ OF_PIPELINES = (
     _OfPipeline("total_lag", "seconds", "Age of the oldest unconfirmed WAL; 0 when idle.", lambda v: _seconds(v.total)),
     _OfPipeline("wal_held", "bytes", "WAL that the server keeps for the slot.", _wal_held),
     _OfPipeline("wal_safe", "bytes", "WAL that may still be written before the slot is lost, if limited.", _wal_safe),
+    # Of a slot that is lost the server says no more what may still be written.
+    _OfPipeline("slot_lost", "flag", "1 when the server has given the slot up, or has it no more; else 0.", _slot_lost),
     _OfPipeline(
         "raw_topic_wrong", "settings", "Of the raw topic: a reader would not start.", lambda view: view.wrong_settings
     ),
