@@ -1,11 +1,13 @@
 """The processor as a process, fed by hand: a raw log in place of a reader, and what its lane says and acks."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import redis as redis_client
 import yaml
@@ -16,7 +18,7 @@ from kit.pipelines import document, secrets_of
 from kit.topics import Inbox, append, make_topic
 
 from tidegate.contracts import names
-from tidegate.contracts.status import LaneStatus
+from tidegate.contracts.status import LaneStatus, ReaderStatus, State
 
 SINK = "events"
 START_SECONDS = 90
@@ -43,6 +45,19 @@ class FedProcessor:
 
     def rows(self, *numbers: int) -> None:
         self.send(self.log.transaction(*(row(number) for number in numbers)), self.log.tick())
+
+    def figure(self, name: str, sink: str = SINK) -> float:
+        """Of the lane, as the processor exposes it."""
+        with urlopen(f"http://{self.http}/metrics", timeout=5) as answer:
+            exposed = answer.read().decode()
+        found = re.search(rf'^tidegate_processor_{name}{{sink="{sink}"}} (\S+)$', exposed, re.MULTILINE)
+        return float(found[1]) if found else -1.0
+
+    def read_all(self) -> None:
+        """What a reader says that has nothing more to feed."""
+        told = {"pipeline": self.pipeline, "generation": self.log.generation.id, "pid": 1, "time": 1, "started": 1}
+        status = ReaderStatus(state=State.RUNNING, produced_lsn=self.log.safe_lsn, **told)
+        self.client.set(names.reader_status_key(self.pipeline), status.encode())
 
     def status(self, sink: str = SINK) -> LaneStatus | None:
         value = self.client.get(names.lane_status_key(self.pipeline, sink))

@@ -2,13 +2,11 @@
 
 import json
 import os
-import re
 import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from kit.fed_processor import START_SECONDS, FedProcessor, fed_processor, numbers
@@ -42,13 +40,6 @@ def fleet(kafka, redis, prefix: str, tmp_path: Path, trigger: str) -> Iterator[F
         yield fed
 
 
-def figure(fleet: FedProcessor, name: str) -> float:
-    with urlopen(f"http://{fleet.http}/metrics", timeout=5) as answer:
-        exposed = answer.read().decode()
-    found = re.search(rf'^tidegate_processor_{name}{{sink="events"}} (\S+)$', exposed, re.MULTILINE)
-    return float(found[1]) if found else -1.0
-
-
 def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: FedProcessor) -> None:
     fleet.rows(1, 2)
     fleet.processor.start()
@@ -57,11 +48,11 @@ def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: FedProcesso
         fleet.rows(3)
         assert numbers(box, 3, 20) == [1, 2, 3]
         # Also in a real-time batch, which ends in an hour: figures come by the heartbeat, not by Spark.
-        wait(lambda: figure(fleet, "lane_events") == 3, 10, "the metrics say so")
-        assert figure(fleet, "lane_frames") >= 2
-        assert figure(fleet, "lane_write_seconds") > 0
-        assert figure(fleet, "lane_commit_seconds") > 0
-        assert figure(fleet, "lane_latency_p99_seconds") > 0
+        wait(lambda: fleet.figure("lane_events") == 3, 10, "the metrics say so")
+        assert fleet.figure("lane_frames") >= 2
+        assert fleet.figure("lane_write_seconds") > 0
+        assert fleet.figure("lane_commit_seconds") > 0
+        assert fleet.figure("lane_latency_p99_seconds") > 0
     wait(lambda: fleet.is_acked, 10, "the ack says all of it")
 
     assert fleet.processor.stop() == 0
