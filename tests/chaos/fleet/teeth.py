@@ -17,7 +17,6 @@ import psycopg
 from chaos.figures import write_json
 from chaos.fleet.cases import Case, Variant
 from chaos.fleet.field import Field
-from chaos.fleet.kills import worker
 from chaos.fleet.links import python_path
 from chaos.fleet.matrix import chosen
 from chaos.fleet.plants import FOLDER, PLANTS, VARIABLE
@@ -78,7 +77,7 @@ def bite(trials: Trials, name: str, planted: Path) -> Bite:
 def _start_anew(ground: Field, name: str) -> None:
     modules = [each.module for each in PLANTS[name]]
     if any(module.startswith("tidegate_processor") for module in modules):
-        os.kill(worker(ground), signal.SIGKILL)
+        ground.processor.kill()  # a worker alone is forked from what had been imported before
     if any(module.startswith("tidegate_reader") for module in modules):
         ground.reader.kill()
 
