@@ -93,6 +93,15 @@ def test_links_of_panels_and_alerts_lead_to_runbooks_that_exist() -> None:
     assert set() == {url for url in linked if not (RUNBOOKS / url.rpartition("/")[2]).is_file()}
 
 
+@pytest.mark.parametrize("name", dashboards())
+def test_a_dashboard_leads_to_the_others_to_the_alerts_and_to_the_runbooks(name: str) -> None:
+    links = {link["title"]: link for link in dashboards()[name]["links"]}
+    assert set(links) == {"Tidegate", "Alerts", "Runbooks"}
+    assert links["Tidegate"]["tags"] == ["tidegate"]
+    assert links["Alerts"]["url"].startswith("/alerting/list")
+    assert (RUNBOOKS / links["Runbooks"]["url"].rpartition("/")[2]).is_file()
+
+
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
 def test_an_alert_says_what_where_and_how_bad(alert: dict[str, dict[str, str]]) -> None:
     assert {"summary", "description", "runbook_url"} <= set(alert["annotations"])

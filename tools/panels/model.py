@@ -90,7 +90,7 @@ def to_json(dashboard: Dashboard) -> str:
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
-        "links": [_LINKS],
+        "links": list(_LINKS),
         "annotations": {"list": [_ALERTS]},
         "templating": {"list": [_DATASOURCE, *(_VARIABLES[name] for name in dashboard.variables)]},
         "panels": _panels(dashboard.rows),
@@ -98,8 +98,14 @@ def to_json(dashboard: Dashboard) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-_LINKS = {"type": "dashboards", "title": "Tidegate", "tags": ["tidegate"], "asDropdown": True, "includeVars": True,
-          "keepTime": True, "targetBlank": False}  # fmt: skip
+_LINKS = (
+    {"type": "dashboards", "title": "Tidegate", "tags": ["tidegate"], "asDropdown": True, "includeVars": True,
+     "keepTime": True, "targetBlank": False},
+    {"type": "link", "title": "Alerts", "url": "/alerting/list?search=Tidegate", "icon": "bolt", "targetBlank": False,
+     "tooltip": "The rules, and which of them fire"},
+    {"type": "link", "title": "Runbooks", "url": f"{DOCS}/index.md", "icon": "doc", "targetBlank": True,
+     "tooltip": "A page for each alert"},
+)  # fmt: skip
 _ALERTS = {
     "name": "Alerts",
     "enable": True,
