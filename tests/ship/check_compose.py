@@ -227,16 +227,23 @@ def test_a_second_run_draws_no_secret_anew(stack: None) -> None:
     assert before == compose(*look)
 
 
-def test_the_lake_has_a_server(stack: None) -> None:
+def test_the_lake_has_a_server_that_comes_back(stack: None) -> None:
     image = re.findall(r"^IMAGE_S3=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)[0]
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True).returncode != 0:
         pytest.skip(f"{image} is not here: docker pull, or tests/ship/stand_ins/build.sh s3")
     compose("up", "-d", "--no-build", "s3", COMPOSE_PROFILES=f"{PROFILES},lake")
-    wait(lambda: state("s3")["Health"]["Status"] == "healthy", 60.0, "the S3 server is healthy")  # type: ignore[index]
+    wait(serves_the_lake, 60.0, "the S3 server is healthy")
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen("http://127.0.0.1:17070/", timeout=10)
     with refused.value:  # an answer that is still open
         assert refused.value.code == 403
+    before = str(state("s3")["StartedAt"])
+    os.kill(int(state("s3")["Pid"]), signal.SIGKILL)  # type: ignore[call-overload]
+    wait(lambda: state("s3")["StartedAt"] != before and serves_the_lake(), 60.0, "it serves again")
+
+
+def serves_the_lake() -> bool:
+    return bool(state("s3")["Health"]["Status"] == "healthy")  # type: ignore[index]
 
 
 def test_services_see_only_their_own_secrets(stack: None) -> None:
