@@ -218,7 +218,8 @@ def _dead_letters_unawaited(dead_letter_topic: Any) -> None:
 
     def unawaited(self: Any, letters: Any, producer: Any) -> None:
         if letters and not clients:
-            clients.append(dead_letter_topic.Producer({**self._topics._client_settings, "linger.ms": 5000}))
+            slow = {"linger.ms": 5000, "message.max.bytes": 10**8}
+            clients.append(dead_letter_topic.Producer({**self._topics._client_settings, **slow}))
         for letter in letters:
             value = dead_letter_topic._value(letter, self._largest_bytes(producer.client))
             clients[0].produce(self._topic, value, letter.lane.encode(), dead_letter_topic._FIRST_PARTITION)
