@@ -51,7 +51,7 @@ def deliver(
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
     delivery.feed(enumerate(log.frames[start:stop], start))
-    delivery.commit()
+    delivery.commit(at_the_end=True)
 
 
 def notes(sink: MemorySink) -> list[int]:

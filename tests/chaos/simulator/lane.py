@@ -86,13 +86,14 @@ class Worker:
         self._rest = None
         delivery = self._opened()
         records = [] if self.is_drained else self.source.take(most)
-        if records and self._lane.server.cursor is None and not self._lane.config.required:
-            self._lane.ledger.suffix_from = _first_whole(remembered_header(records[0][1]))
         if records:
             if self.is_kept and _is_old(delivery, records[0][0]):
                 self.close()
                 delivery = self._opened()
             self.is_kept = False
+            is_new = self._lane.server.cursor is None and delivery.counters.frames == 0
+            if is_new and not self._lane.config.required:
+                self._lane.ledger.suffix_from = _first_whole(remembered_header(records[0][1]))
             delivery.feed(records)
         self._die_at(KillPoint.BEFORE_COMMIT)
         self._obey()
