@@ -11,6 +11,7 @@ import importlib.util
 import json
 import random
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -213,16 +214,15 @@ def _dead_letters_dropped(dead_letter_topic: Any) -> None:
 
 
 def _dead_letters_unawaited(dead_letter_topic: Any) -> None:
-    """By a client of their own, beside the transaction, which nobody waits for."""
-    clients: list[Any] = []
+    """By a client of their own, beside the transaction, and a moment later."""
+    client: list[Any] = []
 
     def unawaited(self: Any, letters: Any, producer: Any) -> None:
-        if letters and not clients:
-            slow = {"linger.ms": 5000, "message.max.bytes": 10**8}
-            clients.append(dead_letter_topic.Producer({**self._topics._client_settings, **slow}))
         for letter in letters:
+            settings = {**self._topics._client_settings, "message.max.bytes": 10**8}
+            client[:] = client or [dead_letter_topic.Producer(settings)]
             value = dead_letter_topic._value(letter, self._largest_bytes(producer.client))
-            clients[0].produce(self._topic, value, letter.lane.encode(), dead_letter_topic._FIRST_PARTITION)
+            threading.Timer(2.0, client[0].produce, (self._topic, value, letter.lane.encode(), 0)).start()
 
     dead_letter_topic.DeadLetterTopic.send = unawaited
 
