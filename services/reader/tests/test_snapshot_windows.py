@@ -10,6 +10,7 @@ from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.snapshot import decode_snapshot
+from tidegate.lsn import parse_lsn
 
 INITIAL = "snapshot.mode=initial"
 SMALL = ("snapshot.range=1MiB", "snapshot.transaction=100ms", "raw_topic.max_frame=16KiB")
@@ -79,7 +80,8 @@ def filled(fleet: Any) -> Any:
 
 
 def assert_equal_to_source(fleet: Any) -> Replica:
-    end = fleet.wal_end()
+    # Commits are asynchronous here, so what is flushed may lie behind what the writers were told.
+    end = parse_lsn(fleet.sql("SELECT pg_current_wal_insert_lsn()::text")[0][0])
     fleet.sql("INSERT INTO orders (note) VALUES ('sentinel')")
     wait(lambda: fleet.status().produced_lsn > end, 60, "the sentinel is there")
     replica = replica_of(fleet.valid_records())
