@@ -92,8 +92,8 @@ class HistoryCheck:
         """`start`: where the server starts."""
         self.told = told
         self._judges_what_comes = told.options in (None, options)
-        is_in_what_comes = max(start, Lsn(told.options_since + 1)) <= told.commit_lsn
-        self.awaits_last = self._judges_what_comes and told.has_last and is_in_what_comes
+        comes_again = start <= told.commit_lsn and told.options_since < told.commit_lsn
+        self.awaits_last = self._judges_what_comes and told.has_last and comes_again
         self._covered, self._heard = max(told.safe_lsn, told.commit_lsn), start
 
     @property
@@ -146,7 +146,7 @@ class HistoryCheck:
     def _is_unknown(self, commit_lsn: Lsn) -> bool:
         """Between the last transaction and what is covered; or, where that one is not complete, the other way round."""
         low, high = sorted((self.told.commit_lsn, self.told.safe_lsn))
-        return max(low, Lsn(self.told.options_since + 1)) <= commit_lsn < high
+        return low <= commit_lsn < high and self.told.options_since < commit_lsn
 
 
 def _went_back(what: str) -> StreamError:

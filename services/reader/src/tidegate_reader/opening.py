@@ -26,7 +26,7 @@ from tidegate.contracts.generation import Generation
 from tidegate.contracts.lineage import Lineage
 from tidegate.errors import StreamError, TransientError
 from tidegate.failpoints import Failpoint, reach
-from tidegate.lsn import Lsn
+from tidegate.lsn import ZERO, Lsn
 from tidegate.preflight.server import version_of
 from tidegate.preflight.slot import SlotState
 from tidegate_reader import gap, promotion
@@ -208,7 +208,8 @@ def _history(
     """Retention may have taken the epoch frame; what it asked for is then known from where it was said last. If it took
     every frame, the sinks still know their last transaction, though not by whom it was asked for."""
     if log.told is None or log.tail is None:
-        told = told_by_sinks(acks.values(), *((past.options, past.options_since) if past else (None,)))
+        known, since = (past.options, past.options_since) if past else (None, ZERO)
+        told = told_by_sinks(acks.values(), known, since)
         return HistoryCheck(told, start, options) if told else None
     is_of_told = past is not None and (past.generation, past.epoch) == (log.tail.generation, log.told.epoch)
     told = log.told

@@ -40,11 +40,10 @@ from tidegate_processor.place import Place, Standing, check_not_truncated, curso
 from tidegate_processor.portion import Portion
 from tidegate_processor.refused_rows import RefusedRows
 from tidegate_processor.schema_changes import ShapePolicy
-from tidegate_processor.sinks.base import Sink
+from tidegate_processor.sinks.base import CURSOR_KEPT_SECONDS, Sink
 from tidegate_processor.snapshots import ReadBack, Snapshots, no_log
 
 _IDLE_COMMIT_SECONDS = 10.0
-_KEPT_SECONDS = 86_400.0  # as cursor_keeping.py has it, for a lane that reads and is sent nothing
 
 
 class Delivery:
@@ -151,7 +150,7 @@ class Delivery:
     def _has_moved(self) -> bool:
         if self._committed is None or not self._stands_here:
             return self.counters.frames > 0
-        is_old = time.monotonic() - self._last_commit > _KEPT_SECONDS
+        is_old = time.monotonic() - self._last_commit > CURSOR_KEPT_SECONDS
         return is_old or (self.counters.frames > 0 and self._next_offset() > self._committed.next_offset)
 
     def _next_offset(self) -> int:

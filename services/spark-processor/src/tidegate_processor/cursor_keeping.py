@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import TidegateError
 from tidegate.observability import logs
+from tidegate_processor.sinks.base import CURSOR_KEPT_SECONDS
 from tidegate_processor.sinks.registry import keeps_cursor_in_group, make_sink
 from tidegate_processor.table import LaneState
 
-_AGAIN_SECONDS = 86_400.0
 _FIRST_SECONDS = 600.0
 """Of standing, so that a short pause costs nothing."""
 _STANDS = (LaneState.PAUSED, LaneState.LOST)
@@ -35,7 +35,7 @@ class CursorKeeper:
             if state not in _STANDS or not keeps_cursor_in_group(config.sink(sink)):
                 self._due.pop(sink, None)
             elif now >= self._due.setdefault(sink, now + _FIRST_SECONDS):
-                self._due[sink] = now + _AGAIN_SECONDS
+                self._due[sink] = now + CURSOR_KEPT_SECONDS
                 self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="cursors")
                 self._pool.submit(keep, config, sink)
 

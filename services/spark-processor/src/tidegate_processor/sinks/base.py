@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, a
     from tidegate.columns.refusals import RejectedChange
 
 
+CURSOR_KEPT_SECONDS = 86_400.0
+"""Kafka forgets a group that has committed nothing for a week, so a cursor that has not moved is committed again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     exactly_once: bool
