@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kit.frames import ORDERS, RawLog
+from kit.memory_sink import delivery_into
 
 from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.ack import Ack
@@ -32,16 +33,7 @@ def deliver(
     acked: Callable[[str], Ack | None] = lambda _: None,
     **settings: Any,
 ) -> Delivery:
-    return Delivery(
-        "shop",
-        lane(**settings),
-        sink,
-        look=lambda: RawTopicView(topic, beginning, 1000),
-        acked=acked,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-    )
+    return delivery_into(sink, config=lane(**settings), raw=RawTopicView(topic, beginning, 1000), acked=acked)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0) -> None:

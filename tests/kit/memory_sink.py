@@ -5,19 +5,23 @@ from collections.abc import Callable, Sequence
 from kit.reference import rejected, taken
 
 from tidegate.config.sinks import SinkConfig, SinkType
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame, FrameKind
+from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.mark import Mark, decode_mark
 from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
 from tidegate_processor.commit import Delivery
 from tidegate_processor.decode import Change
+from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.kafka_clients import RawTopicView
-from tidegate_processor.sinks.base import Capabilities, Receipt
+from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.snapshots import ReadBack, no_log
 
 _EVERYTHING = SinkConfig(name="events", type=SinkType.KAFKA_TOPICS)
+_FAR = RawTopicView("topic", 0, 1000)
 
 
 class MemorySink:
@@ -74,16 +78,26 @@ class MemorySink:
         self._written, self._letters, self._marks = [], [], []
 
 
-def delivery_into(sink: MemorySink, read_back: ReadBack = no_log) -> Delivery:
-    """Of a new lane, from a raw topic whose end is far away."""
+def delivery_into(
+    sink: Sink,
+    read_back: ReadBack = no_log,
+    *,
+    config: SinkConfig = _EVERYTHING,
+    raw: RawTopicView = _FAR,
+    acked: Callable[[str], Ack | None] = lambda _: None,
+    lineage: Lineage | None = None,
+    head: Callable[[], Seen | None] = lambda: None,
+) -> Delivery:
+    """Of a new lane, from a raw topic whose end is far away if nothing else is said."""
     return Delivery(
         "shop",
-        _EVERYTHING,
+        config,
         sink,
-        look=lambda: RawTopicView("topic", 0, 1000),
-        acked=lambda _: None,
-        lineage=lambda: None,
+        look=lambda: raw,
+        acked=acked,
+        lineage=lambda: lineage,
         config_epoch="c1",
         incarnation=1,
         read_back=read_back,
+        head=head,
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from kit.frames import RawLog, row
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
 from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.ack import Ack
@@ -69,16 +69,7 @@ def deliver(
     log: RawLog, sink: MemorySink, *, beginning: int = 0, stop: int | None = None, acked: Ack | None = None
 ) -> Delivery:
     raw = RawTopicView("topic", beginning, len(log.frames))
-    delivery = Delivery(
-        "shop",
-        SINK,
-        sink,
-        look=lambda: raw,
-        acked=lambda _: acked,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-    )
+    delivery = delivery_into(sink, config=SINK, raw=raw, acked=lambda _: acked)
     delivery.feed(list(enumerate(log.frames))[beginning:stop])
     delivery.commit(at_the_end=True)
     return delivery

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.frames import ORDERS, RawLog, row
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
 from tidegate.config.sinks import Operation, Route, SinkConfig, SinkType
 from tidegate.config.tables import TablePattern
@@ -25,16 +25,7 @@ MADE_AGAIN = RawTopicView("made again", 0, 1000)
 
 
 def deliver(sink: MemorySink, config: SinkConfig = SINK) -> Delivery:
-    return Delivery(
-        "shop",
-        config,
-        sink,
-        look=lambda: RAW,
-        acked=lambda _: None,
-        lineage=lambda: None,
-        config_epoch="c1",
-        incarnation=1,
-    )
+    return delivery_into(sink, config=config)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from kit.frames import RawLog, row
-from kit.memory_sink import MemorySink
+from kit.memory_sink import MemorySink, delivery_into
 
 from tidegate.config.sinks import SinkConfig, SinkType, StartFrom
 from tidegate.contracts.ack import Ack
@@ -36,17 +36,7 @@ def deliver(
     lineage: Lineage | None = None,
     head: Callable[[], Seen | None] = lambda: None,
 ) -> Delivery:
-    return Delivery(
-        "shop",
-        config,
-        sink,
-        look=lambda: raw,
-        acked=lambda _: acked,
-        lineage=lambda: lineage,
-        config_epoch="c1",
-        incarnation=1,
-        head=head,
-    )
+    return delivery_into(sink, config=config, raw=raw, acked=lambda _: acked, lineage=lineage, head=head)
 
 
 def feed(delivery: Delivery, log: RawLog, start: int = 0, stop: int | None = None) -> None:
