@@ -6,15 +6,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kit.snapshot_jobs import job_of
 
-from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import TransientError
 from tidegate_reader.snapshot import readers as subject
 from tidegate_reader.snapshot.job import Job, Piece
-from tidegate_reader.snapshot.pages import Heap
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.reading import Counted
-from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord
 
 PAGES = 10_000
 LIMITS = SimpleNamespace(
@@ -57,18 +55,6 @@ class Slow(Readers):
         return Counted()
 
 
-def job_of(*, has_key: bool) -> Job:
-    record = SnapshotRecord(
-        id="ab" * 16, kind=SnapshotKind.REQUESTED, state=SnapshotState.RUNNING, by="somebody", requested=1,
-        has_plan=True,
-    )  # fmt: skip
-    table = TableRecord(
-        snapshot=record.id, relation_id=1, schema="public", table="log", state=SnapshotState.RUNNING,
-        heaps=[Heap(1, "public", "log", 7, PAGES)], has_key=has_key,
-    )  # fmt: skip
-    return Job(record, {1: table}, {1: cast(Any, object())})
-
-
 @pytest.fixture(autouse=True)
 def _no_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "_BREAK_SECONDS", 0)
@@ -77,7 +63,7 @@ def _no_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_keyless_table_that_takes_too_long_is_not_read_nine_times() -> None:
     readers = Slow(Brakes(), most=0)
     with pytest.raises(TransientError) as failed:
-        asyncio.run(readers.read(job_of(has_key=False), None, lambda: True))
+        asyncio.run(readers.read(job_of(PAGES, table="log", has_key=False), None, lambda: True))
     assert failed.value.code == "SNAPSHOT_TABLE_LONG"
     assert "log" in failed.value.message
     assert readers.begun == [PAGES]
@@ -85,7 +71,7 @@ def test_a_keyless_table_that_takes_too_long_is_not_read_nine_times() -> None:
 
 def test_a_table_with_a_key_that_takes_too_long_is_read_in_smaller_pieces() -> None:
     readers = Slow(Brakes(), most=16)
-    job = job_of(has_key=True)
+    job = job_of(PAGES, table="log", has_key=True)
     asyncio.run(readers.read(job, None, lambda: len(readers.begun) < 3))
     assert readers.begun == [64, 16, 16]
 
@@ -95,5 +81,5 @@ def test_before_the_stream_a_busy_source_does_not_brake() -> None:
     brakes = Brakes()
     brakes.is_pulled = True
     readers = Slow(brakes, most=PAGES)
-    asyncio.run(readers.read(job_of(has_key=False), cast(Any, SimpleNamespace()), lambda: True))
+    asyncio.run(readers.read(job_of(PAGES, table="log", has_key=False), cast(Any, SimpleNamespace()), lambda: True))
     assert readers.begun == [PAGES]

@@ -8,15 +8,14 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.snapshot_jobs import job_of
 
-from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import TransientError
 from tidegate_reader.snapshot import readers as subject
 from tidegate_reader.snapshot.job import Job, Piece
-from tidegate_reader.snapshot.pages import Heap
 from tidegate_reader.snapshot.readers import MOST_LONG_TRIES, Readers
 from tidegate_reader.snapshot.reading import Counted
-from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, decode_table_record
+from tidegate_reader.snapshot.records import decode_table_record
 from tidegate_reader.snapshot.refusals import window_too_long
 
 PAGES, ROWS, VERSION = 2, 8, 180_000
@@ -24,23 +23,11 @@ FIRST_XID = 2**32 - 3
 """The numbers turn while it is read."""
 
 
-def job_of(pages: int) -> Job:
-    record = SnapshotRecord(
-        id="ab" * 16, kind=SnapshotKind.REQUESTED, state=SnapshotState.RUNNING, by="somebody", requested=1,
-        has_plan=True,
-    )  # fmt: skip
-    table = TableRecord(
-        snapshot=record.id, relation_id=1, schema="public", table="orders", state=SnapshotState.RUNNING,
-        heaps=[Heap(1, "public", "orders", 7, pages, has_toast=True)], has_key=True,
-    )  # fmt: skip
-    return Job(record, {1: table}, {1: cast(Any, object())})
-
-
 class Table:
     """Where its rows lie and who wrote them; and which of them the readings have brought."""
 
     def __init__(self) -> None:
-        self.job = job_of(PAGES)
+        self.job = job_of(PAGES, has_toast=True)
         self.xid = FIRST_XID
         self.rows = [(row % PAGES, 7) for row in range(ROWS)]
         self.read = set[int]()
@@ -162,7 +149,7 @@ async def read_all(readers: Readers, job: Job) -> None:
 
 def test_what_moved_is_read_in_pieces_first_where_one_transaction_is_too_long() -> None:
     """It was tried nine times, each time from the beginning, and told to be read in smaller pieces."""
-    readers, job = Busy(2), job_of(300)
+    readers, job = Busy(2), job_of(300, has_toast=True)
     [table] = job.tables.values()
     asyncio.run(read_all(readers, job))
     assert len(readers.tried) == 3
@@ -171,7 +158,7 @@ def test_what_moved_is_read_in_pieces_first_where_one_transaction_is_too_long() 
 
 
 def test_if_that_does_not_help_it_says_so() -> None:
-    readers, job = Busy(99), job_of(300)
+    readers, job = Busy(99), job_of(300, has_toast=True)
     with pytest.raises(TransientError) as failed:
         asyncio.run(read_all(readers, job))
     assert (failed.value.code, len(readers.tried)) == ("SNAPSHOT_MOVED_LONG", MOST_LONG_TRIES + 1)
@@ -197,7 +184,7 @@ class Growing(Busy):
 
 def test_the_end_of_a_table_that_grew_is_read_in_smaller_pieces_too() -> None:
     """The last piece reaches to wherever the end is, and was tried nine times."""
-    job = job_of(300)
+    job = job_of(300, has_toast=True)
     asyncio.run(read_all(Growing(0), job))
     [heap] = job.tables[1].heaps
     assert heap.done == [(0, 600)]
