@@ -39,6 +39,9 @@ CALL_SECONDS = 30.0
 # The brokers finish a transaction behind the answer to its commit, and ask whoever begins the next one meanwhile to
 # come again. After 100 ms, the default, a busy lane's transactions took 119 ms at p90; after 2 ms, 16.
 RETRY_BACKOFF_MS = 2
+# Whoever sends commits or flushes, which waits for nothing. Until then full batches go and a rest waits: what has lingered
+# behind a batch on its way is not sent, as the client has one at a time on its way, and its thread spins meanwhile.
+LINGER_MS = 1000
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
 _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
@@ -119,7 +122,7 @@ class LaneProducer(ABC):
             "message.max.bytes": LARGEST_RECORD_BYTES,
             "batch.size": self._batch_bytes - RECORD_OVERHEAD_BYTES,
             "queue.buffering.max.messages": 200_000,
-            "linger.ms": 1,
+            "linger.ms": LINGER_MS,
             "retry.backoff.ms": RETRY_BACKOFF_MS,
         }
         return client(Producer, self._client_settings | settings | self._own_settings(), logger=_CLIENT_LOG)
