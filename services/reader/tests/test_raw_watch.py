@@ -40,8 +40,8 @@ class Watched:
         self.keeper.acked(KNOWN)
         opened: Any = SimpleNamespace(
             stamp=SimpleNamespace(offset=10, generation=GENERATION),
-            lineage=SimpleNamespace(topic_id="topic", kept_from=Lsn(300), branch=None),
-            plan=SimpleNamespace(mode=EpochMode.CONTINUE),
+            lineage=SimpleNamespace(topic_id="topic", kept_from=Lsn(300), branch=None, required=("a",)),
+            plan=SimpleNamespace(mode=EpochMode.CONTINUE, position=Position(Lsn(299), 0)),
             beginning=0,
             acks=KNOWN,
         )
