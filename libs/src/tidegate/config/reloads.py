@@ -126,6 +126,17 @@ def needs_restart(old: PipelineConfig, new: PipelineConfig) -> tuple[str, ...]:
     return tuple(_changed(_by_name(old.document), _by_name(new.document), ""))
 
 
+def is_hot(path: str, *, is_of_both: bool = False) -> bool:
+    """Whether a difference there is taken over at once; a sink as a whole, if only one of the two files names it."""
+    match path.split("."):
+        case [key] | ["sinks", _, key]:
+            return key in _HOT
+        case ["sinks", _]:
+            return not is_of_both
+        case _:
+            return False
+
+
 def _check_hot(old: PipelineConfig, new: PipelineConfig) -> None:
     changed = needs_restart(old, new)
     if changed:
@@ -150,10 +161,8 @@ def _changed(old: Any, new: Any, path: str) -> Iterator[str]:  # plain JSON
         if old != new:
             yield path
         return
-    # Without a value it is of the one document alone: a sink that comes or goes.
-    keys = old.keys() & new.keys() if path == "sinks" else old.keys() | new.keys()
-    for key in sorted(keys):
+    for key in sorted(old.keys() | new.keys()):
         inner = f"{path}.{key}" if path else str(key)
-        is_hot = key in _HOT and (not path or path.startswith("sinks."))
-        if not is_hot:
+        is_of_both = key in old and key in new
+        if not is_hot(inner, is_of_both=is_of_both):
             yield from _changed(old.get(key), new.get(key), inner)
