@@ -182,3 +182,17 @@ def test_an_errand_that_failed_for_a_while_is_not_tried_again() -> None:
 
     assert lane.leave()
     assert lane.asked[0] == "KAFKA_AWAY"
+
+
+def test_a_resume_that_waits_for_a_new_lane_of_a_paused_sink_is_not_taken_for_done() -> None:
+    """It was: the lane had yet to find out that it is paused, said that it runs, and stood for ever."""
+    lane = leaving(LaneState.WAITING)
+    resume = LaneRequest("r", Asked.RESUME, "", 0)
+    pauses: list[bool] = []
+    lane._desk.is_paused, lane._desk.pause = True, object()
+    lane._desk.next = lambda: resume
+    lane._desk.done = lambda _, *, pause=None: pauses.append(pause) or True
+
+    lane.tick(raw_topic_exists=lambda: False)
+
+    assert (pauses, lane.state) == ([False], LaneState.WAITING)

@@ -84,11 +84,11 @@ class Lane:
 
     def tick(self, *, raw_topic_exists: Callable[[], bool]) -> None:
         request = self._desk.next() if self.state is not LaneState.STOPPED else None
+        if self.state is LaneState.WAITING and self._desk.is_paused:
+            self.state = LaneState.PAUSED
         if request is not None:
             self._serve(request)
         match self.state:
-            case LaneState.WAITING if self._desk.is_paused:
-                self.state = LaneState.PAUSED
             case LaneState.WAITING if request is None and self._may_start() and raw_topic_exists():
                 self._try_to_start()
             case LaneState.PAUSED:
