@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.starts import GENERATION
+from kit.starts import GENERATION, log
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
-from tidegate.errors import TransientError
+from tidegate.errors import ConfigError, TransientError
 from tidegate.lsn import Lsn
-from tidegate.position import BEGINNING
+from tidegate.position import BEGINNING, Position
 from tidegate_reader import required_sinks
 from tidegate_reader.gate import Gate
 from tidegate_reader.keeper import Keeper
@@ -130,6 +130,33 @@ def test_one_that_was_owed_more_is_owed_it_still(monkeypatch: pytest.MonkeyPatch
     assert reader.change("a", "late", "new")
 
     assert reader.may_be_said[-1].kept_from == START
+
+
+@pytest.mark.parametrize(
+    ("acked", "beginning", "is_refused"),
+    [(150, 0, False), (150, 30, True), (300, 30, False), (None, 30, False)],
+    ids=["the raw topic has it", "nobody has it", "it lacks nothing", "it is new"],
+)
+def test_one_that_comes_back_behind_what_anybody_has_is_refused_for_itself_alone(
+    acked: int | None, beginning: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(*_: object) -> Any:
+        return log(Position(Lsn(250), 0) if beginning else BEGINNING, beginning)
+
+    monkeypatch.setattr(required_sinks, "read_raw_log", read)
+    reader = Reader(monkeypatch, "a")
+    reader.ack(a=300)
+    if acked is not None:
+        reader.ack(back=acked)
+    config: Any = SimpleNamespace(required_sinks=["a", "back"], kafka=None, raw_topic=SimpleNamespace(name="raw"))
+    code = ""
+    try:
+        asyncio.run(reader.required.check(config, {"back"}))
+    except ConfigError as error:
+        code = error.code
+
+    assert code == ("SINK_LEFT_BEHIND" if is_refused else "")
+    assert reader.keeper.confirmed == 300
 
 
 names = st.sampled_from(["a", "b", "c"])

@@ -18,18 +18,13 @@ whoever is in either configuration (`required_sinks`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tidegate.config.reloads import names
 from tidegate.errors import ConfigError, TransientError
-from tidegate.lsn import format_lsn
 from tidegate.preflight.findings import Severity, raise_worst
 from tidegate.preflight.whole_rows import examine_whole_rows
-from tidegate_reader.keeper import Keeper
-from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.required_sinks import RequiredSinks
-from tidegate_reader.resume import uncovered
 from tidegate_reader.snapshot.coordinator import Snapshots
 from tidegate_reader.sources.postgres_wal.session import SideConnection
 from tidegate_reader.surroundings import Surroundings
@@ -45,12 +40,11 @@ class ConfigurationWatch:
         self,
         around: Surroundings,
         side: SideConnection,
-        keeper: Keeper,
         required: RequiredSinks,
         snapshots: Snapshots,
     ) -> None:
         self._around, self._side, self._reloads = around, side, around.reloads
-        self._keeper, self._required, self._snapshots = keeper, required, snapshots
+        self._required, self._snapshots = required, snapshots
         self._is_made_good = True
 
     async def run(self) -> None:
@@ -94,24 +88,7 @@ class ConfigurationWatch:
                     "preflight", path=each.path, code=each.code, cause=each.cause, remedy=each.remedy
                 )
         raise_worst(findings)
-        await self._check_reach(new, come)
-
-    async def _check_reach(self, new: PipelineConfig, come: Collection[str]) -> None:
-        acks, confirmed, said = self._keeper.acks, self._keeper.confirmed, self._required.lineage
-        required = [sink for sink in new.required_sinks if sink in come]
-        behind = [sink for sink in required if sink in acks and acks[sink].safe_lsn < confirmed]
-        if not behind:
-            return
-        log = await read_raw_log(new.kafka, new.raw_topic.name, said.topic_id)
-        lost = uncovered(log, said.topic_id, acks, behind, said.kept_from)
-        if lost:
-            raise ConfigError(
-                f"{', '.join(lost)} has nothing beyond {format_lsn(acks[lost[0]].safe_lsn)}; the source has let go of "
-                "what lies behind, and the raw topic does not hold it",
-                code="SINK_LEFT_BEHIND",
-                remedy="The name is known from before. Give the sink another one, with from: snapshot if it needs the "
-                "rows; or required: false, and rewind its lane to what is left.",
-            )
+        await self._required.check(new, come)
 
     async def _make_good(self) -> None:
         config = self._reloads.in_force

@@ -113,7 +113,7 @@ async def _flow(
     required = RequiredSinks(keeper, opened.lineage, lambda _: around.reporter.say(lambda: required.lineage))
     said = lambda: required.lineage  # noqa: E731
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress, snapshots.lost, said)
-    watch = ConfigurationWatch(around, side, keeper, required, snapshots)
+    watch = ConfigurationWatch(around, side, required, snapshots)
 
     keeper.acked(opened.acks)
     around.reporter.lineage = said

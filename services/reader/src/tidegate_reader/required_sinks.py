@@ -19,13 +19,17 @@ before that is recorded. What a sink without an ack is owed (`kept_from`) is wha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.lineage import Lineage
+from tidegate.errors import ConfigError
+from tidegate.lsn import format_lsn
 from tidegate_reader.keeper import Keeper
+from tidegate_reader.raw_log import read_raw_log
 from tidegate_reader.removed_sinks import tombstone
+from tidegate_reader.resume import uncovered
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -44,6 +48,24 @@ class RequiredSinks:
     @property
     def lineage(self) -> Lineage:
         return self._keeper.updated(self._lineage)
+
+    async def check(self, new: PipelineConfig, come: Collection[str]) -> None:
+        """Before it is in force: of these, who has a past behind which nobody has what it lacks."""
+        acks, said = self._keeper.acks, self.lineage
+        required = [sink for sink in new.required_sinks if sink in come and sink in acks]
+        behind = [sink for sink in required if acks[sink].safe_lsn < self._keeper.confirmed]
+        if not behind:
+            return
+        log = await read_raw_log(new.kafka, new.raw_topic.name, said.topic_id)
+        lost = uncovered(log, said.topic_id, acks, behind, said.kept_from)
+        if lost:
+            raise ConfigError(
+                f"{', '.join(lost)} has nothing beyond {format_lsn(acks[lost[0]].safe_lsn)}; the source has let go of "
+                "what lies behind, and the raw topic does not hold it",
+                code="SINK_LEFT_BEHIND",
+                remedy="The name is known from before. Give the sink another one, with from: snapshot if it needs the "
+                "rows; or required: false, and rewind its lane to what is left.",
+            )
 
     async def change(self, config: PipelineConfig) -> bool:
         """Whether the gate counts on whom the configuration names, and on nobody else; else it is to be asked again.
