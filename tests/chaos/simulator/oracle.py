@@ -162,8 +162,7 @@ class Oracle:
         for lane in self.lanes.values():
             counts = lane.name in lineage.required
             if counts and not lane.counts:
-                lane.joined_at = confirmed if lane.is_late or lane.has_left else lane.joined_at
-                lane.is_recorded = False
+                lane.joined_at, lane.is_recorded = confirmed, False
             if lane.counts and not (counts or lane.is_recorded or is_forgotten or not generation):
                 raise Violation("I3", "a required sink was let go without a record", lane.name)
             lane.counts = counts
@@ -174,7 +173,7 @@ class Oracle:
     def is_joining(self, lane: LaneLedger) -> bool:
         """Whether it has not reached yet what was confirmed when it came."""
         top = self._top.get(lane.name)
-        return lane.is_late and (top is None or top.safe_lsn < lane.joined_at)
+        return lane.joined_at > ZERO and (top is None or top.safe_lsn < lane.joined_at)
 
     def acks_forgotten(self) -> None:
         """Redis was rolled back or lost: within what it still knows, acks grow from there."""
