@@ -48,3 +48,12 @@ def test_since_is_when_the_state_changed_not_the_reason() -> None:
         "state": "up",
         "components": {"kafka": {"state": "up", "reason": "three brokers", "since": "2026-01-01T00:00:20Z"}},
     }
+
+
+def test_parts_that_come_are_down_and_parts_that_go_are_not_asked_for() -> None:
+    health = Health(["kafka", "redis"])
+    health.up("kafka")
+
+    health.know(["kafka", "lane"])
+
+    assert {name: part.state for name, part in health.components.items()} == {"kafka": State.UP, "lane": State.DOWN}

@@ -100,3 +100,16 @@ def test_labels_that_multiply_without_bound_are_refused() -> None:
 
     with pytest.raises(ValueError, match="too many"):
         Metrics("reader").gauge("rows", "changes", "Rows of a table.", table=tables)
+
+
+def test_a_label_that_says_something_else_keeps_what_stays_and_has_no_series_of_what_is_gone() -> None:
+    metrics = Metrics("reader")
+    lag = metrics.gauge("lag", "seconds", "Lag of a sink.", sink=("a", "b"))
+    lag.set(7, sink="b")
+
+    metrics.relabel("sink", ("b", "c"))
+
+    assert samples(metrics) == {("tidegate_reader_lag_seconds", "b"): 7, ("tidegate_reader_lag_seconds", "c"): 0}
+    assert metrics.declarations[0].labels == {"sink": ("b", "c")}
+    with pytest.raises(StreamError):
+        lag.set(1, sink="a")

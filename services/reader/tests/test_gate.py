@@ -41,6 +41,61 @@ def test_confirmed_is_covered_and_never_falls(
         before = gate.confirmed
 
 
+sets = st.lists(sinks, unique=True)
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("ack"), sinks, lsns),
+        st.tuples(st.just("frame"), st.just(""), lsns),
+        st.tuples(st.just("require"), sets, st.just(0)),
+    )
+)
+
+
+@given(sets, lsns, lsns, changes)
+def test_whoever_joins_or_goes_confirmed_passes_nobody_who_counts_and_never_falls(
+    required: list[str], start: int, durable: int, happens: list[tuple[str, object, int]]
+) -> None:
+    """Who joins behind confirmed lets it stand; who goes is not waited for any more."""
+    gate = Gate(required, confirmed=Lsn(start), durable=Lsn(durable))
+    known: dict[str, Ack] = {}
+    before = gate.confirmed
+    for what, whom, lsn in happens:
+        if what == "ack":
+            best = max(known[str(whom)].safe_lsn if whom in known else 0, lsn)
+            known[str(whom)] = ack(str(whom), best)
+            gate.acked({str(whom): ack(str(whom), lsn)})
+        elif what == "frame":
+            durable = max(durable, lsn)
+            gate.produced(Lsn(lsn))
+        else:
+            required = list(whom)  # type: ignore[call-overload]
+            gate.require(required, known)
+        covered = min([durable, *(known[each].safe_lsn if each in known else 0 for each in required)])
+        assert gate.confirmed == max(before, covered if all(each in known for each in required) else 0)
+        before = gate.confirmed
+
+
+def test_who_joins_behind_what_is_confirmed_counts_once_it_has_reached_it() -> None:
+    gate = Gate(["a"], confirmed=Lsn(5), durable=Lsn(200))
+    gate.acked({"a": ack("a", 100)})
+    gate.require(["a", "new"], {})
+    told = [(gate.confirmed, gate.holder)]
+    for new, old in ((40, 150), (100, 150), (120, 150), (200, 200)):
+        gate.acked({"a": ack("a", old), "new": ack("new", new)})
+        told.append((gate.confirmed, gate.holder))
+    assert told == [(100, "new"), (100, "new"), (100, "new"), (120, "new"), (200, None)]
+
+
+def test_one_that_comes_back_counts_with_the_ack_of_before() -> None:
+    gate = Gate(["a", "b"], confirmed=Lsn(5), durable=Lsn(200))
+    gate.acked({"a": ack("a", 100), "b": ack("b", 30)})
+    gate.require(["a"], {})
+    gone = gate.confirmed
+    gate.require(["a", "b"], {"b": ack("b", 30)})
+    gate.acked({"a": ack("a", 200)})
+    assert (gone, gate.confirmed, gate.holder) == (100, 100, "b")
+
+
 def test_a_required_sink_without_an_ack_holds_the_gate() -> None:
     gate = Gate(["new", "old"], confirmed=Lsn(5), durable=Lsn(100))
     gate.acked({"old": ack("old", 90)})

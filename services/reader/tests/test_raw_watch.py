@@ -38,15 +38,15 @@ class Watched:
         gate = Gate(["a"], confirmed=Lsn(300), durable=Lsn(300))
         self.keeper = Keeper(gate, anything, progress, anything)
         self.keeper.acked(KNOWN)
-        opened: Any = SimpleNamespace(
+        self.opened: Any = SimpleNamespace(
             stamp=SimpleNamespace(offset=10, generation=GENERATION),
-            lineage=SimpleNamespace(topic_id="topic", kept_from=Lsn(300), branch=None),
-            plan=SimpleNamespace(mode=EpochMode.CONTINUE),
+            lineage=SimpleNamespace(topic_id="topic", kept_from=Lsn(300), branch=None, required=("a",)),
+            plan=SimpleNamespace(mode=EpochMode.CONTINUE, position=Position(Lsn(299), 0)),
             beginning=0,
             acks=KNOWN,
         )
         config: Any = SimpleNamespace(kafka=None, raw_topic=SimpleNamespace(name="raw"), required_sinks=["a"])
-        self._watch = RawWatch(config, opened, self.keeper, self._beginning, progress)
+        self._watch = RawWatch(config, self.opened, self.keeper, self._beginning, progress)
         monkeypatch.setattr(raw_watch, "time", self.clock)
         monkeypatch.setattr(raw_watch, "read_raw_log", self._read)
 
@@ -84,3 +84,22 @@ def test_a_lane_has_the_time_to_say_its_ack_again(watched: Watched) -> None:
         watched.look(LONG)
         watched.keeper.acked(KNOWN)
         watched.look(LONG)
+
+
+def test_one_that_joins_and_that_the_raw_topic_cannot_serve_is_fed_by_the_next_start(watched: Watched) -> None:
+    """At once, though nothing has been trimmed since: it would wait for ever, and the gate with it."""
+    watched.look()
+    watched.opened.lineage.required = ("a", "new")
+
+    with pytest.raises(TransientError) as raised:
+        watched.look()
+    assert raised.value.code == "RAW_TOPIC_OVERTAKES"
+
+
+def test_one_that_joins_behind_what_this_epoch_began_with_finds_all_it_is_owed(watched: Watched) -> None:
+    """Also in a log whose first frame is of an older epoch, and may be void for all that is known."""
+    watched.opened.stamp.offset = LOG.beginning + 5
+    watched.look()
+    watched.opened.lineage.required = ("a", "new")
+
+    watched.look()

@@ -17,6 +17,7 @@ from tidegate.errors import ExitCode, TransientError
 from tidegate_processor import pipeline
 from tidegate_processor.lane import Lane
 from tidegate_processor.pace import Pace
+from tidegate_processor.spark.lane_query import LaneQuery
 from tidegate_processor.table import LaneState
 
 REDIS = "redis://:secret@127.0.0.1:6379"
@@ -51,7 +52,8 @@ class FailedQuery:
 def draining(query: Any) -> Lane:
     lane = object.__new__(Lane)
     lane.sink, lane.state = "events", LaneState.DRAINING
-    lane._query, lane._drain_until, lane._checkpoint = query, time.monotonic() + 60, None
+    lane._query, lane._drain_until = LaneQuery(None, None), time.monotonic() + 60  # type: ignore[arg-type]
+    lane._query._query = query
     lane._pace = Pace(Trigger.REALTIME)
     lane._errands = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     lane._log = SimpleNamespace(warning=lambda *_, **__: None)  # type: ignore[assignment]

@@ -23,8 +23,15 @@ _SNAPSHOTS_KEPT = 12
 class Redis:
     """Answers both the reader's awaited calls and the lanes' plain ones."""
 
-    def __init__(self, accepted: Callable[[Ack], None]) -> None:
+    def __init__(
+        self,
+        accepted: Callable[[Ack], None],
+        said: Callable[[str, bytes], None] = lambda *_: None,
+        recorded: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
+        """`said`: a value was set; `recorded`: an audit record was added."""
         self.is_up = True
+        self._said, self._recorded = said, recorded
         self.mixes_next: random.Random | None = None
         self.has_forgotten = False
         self._hashes: dict[str, dict[bytes, bytes]] = {}
@@ -61,7 +68,13 @@ class Redis:
 
     def set(self, key: str, value: bytes) -> None:
         self._check()
+        if self._values.get(key) != value:
+            self._said(key, value)
         self._values[key] = value
+
+    async def xadd(self, key: str, fields: dict[str, bytes], **_: object) -> None:
+        self._check()
+        self._recorded(fields["entry"])
 
     def eval(self, script: str, keys: int, key: str, *arguments: Any) -> tuple[bytes, bytes]:
         self._check()

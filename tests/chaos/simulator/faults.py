@@ -48,6 +48,9 @@ class Fault(StrEnum):
     SINK_ERRS_LATE = "sink_errs_late"
     SINK_HOLDS = "sink_holds"
     REJECTED_ROWS = "rejected_rows"
+    # the file, while services run
+    SINK_ADDED = "sink_added"
+    SINK_REMOVED = "sink_removed"
 
 
 RARE = frozenset(
@@ -63,6 +66,10 @@ RARE = frozenset(
     }
 )
 """At most one of these a run: each may end it."""
+
+
+OF_THE_FILE = (Fault.SINK_ADDED, Fault.SINK_REMOVED)
+"""By hand, and no fault: drawn by dice of their own."""
 
 
 def broken_link() -> TidegateError:

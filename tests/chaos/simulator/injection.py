@@ -128,7 +128,7 @@ def _topic_recreated(world: World, dice: random.Random) -> bool:
     if not world.topic.records:
         return False
     world.topic.recreate()
-    for lane in world.lanes:
+    for lane in (*world.lanes, *world.file.left.values()):
         if lane.cursor_in_group and lane.server.cursor:
             # Kafka takes the groups' offsets of a deleted topic with it.
             lane.server.cursor, lane.server.history = None, []
@@ -266,5 +266,7 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.SINK_REFUSES: _sink(CommitFault.REFUSED),
     Fault.SINK_ERRS_LATE: _sink(CommitFault.LATE_ERROR),
     Fault.SINK_HOLDS: _sink(CommitFault.HELD),
+    Fault.SINK_ADDED: lambda world, dice: world.file.add(dice),
+    Fault.SINK_REMOVED: lambda world, dice: world.file.remove(dice),
     Fault.REJECTED_ROWS: lambda world, dice: True,  # enabled, the load writes such rows
 }

@@ -19,6 +19,7 @@ import tidegate_processor.ingest
 import tidegate_reader.gate
 import tidegate_reader.keepalives
 import tidegate_reader.opening
+import tidegate_reader.required_sinks
 import tidegate_reader.resume
 import tidegate_reader.transactions
 from tidegate.contracts.branch import Branch
@@ -185,6 +186,33 @@ def _forwarded_start_not_noticed() -> list[_Patch]:
     return [(tidegate_reader.resume.SlotStart, "lsn", start)]
 
 
+def _joining_not_counted() -> list[_Patch]:
+    """The gate goes on by those that it has known from the start."""
+    require = tidegate_reader.gate.Gate.require
+
+    def forgets(self: Any, sinks: Any, acks: Mapping[str, Any]) -> None:
+        require(self, [name for name in sinks if name in self._acked], acks)
+
+    return [(tidegate_reader.gate.Gate, "require", forgets)]
+
+
+def _let_go_unsaid() -> list[_Patch]:
+    """The gate goes by the file at once, and the lineage by what it was: a start believes that it is waited for."""
+
+    async def changes(self: Any, config: Any) -> bool:
+        self._keeper.require(tuple(config.required_sinks))
+        return True
+
+    return [(tidegate_reader.required_sinks.RequiredSinks, "change", changes)]
+
+
+def _let_go_unrecorded() -> list[_Patch]:
+    async def nothing(*_: Any) -> None:
+        return
+
+    return [(tidegate_reader.required_sinks, "tombstone", nothing)]
+
+
 def _tampering(change: Callable[[list[Any]], list[Any]]) -> Callable[..., Any]:
     write = sink.Sink.write
 
@@ -222,5 +250,8 @@ MUTANTS: dict[str, Callable[[], list[_Patch]]] = {
     "no fence at the sink": _no_fence,
     "hole in seq ignored": _hole_ignored,
     "ack of another sink believed": _foreign_ack_believed,
+    "joining sink not counted": _joining_not_counted,
+    "removed sink let go, and nobody told": _let_go_unsaid,
+    "removed sink let go without a record": _let_go_unrecorded,
     "forwarded start not noticed": _forwarded_start_not_noticed,
 }

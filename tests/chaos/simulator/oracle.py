@@ -4,6 +4,7 @@ Invariant: nothing here uses a decision of the code under test; positions come f
 frames from the topic model, durability from the sink models.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,8 @@ from chaos.simulator.sink import Batch
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import decode_cursor
-from tidegate.lsn import Lsn, format_lsn
+from tidegate.contracts.lineage import Lineage
+from tidegate.lsn import ZERO, Lsn, format_lsn
 from tidegate.position import Position
 
 
@@ -52,11 +54,22 @@ class LaneLedger:
     passed: set[Announced] = field(default_factory=set)
     place: tuple[tuple[str, bool], int] = (("", False), 0)
     """Of its committed cursor: the topic's life, and the next offset."""
+    counts: bool = False
+    """The newest reader has said that the gate counts on it."""
+    joined_at: Lsn = ZERO
+    """What was confirmed by then: it is owed what commits from there on, and whatever it had begun with."""
+    is_late: bool = False
+    """It came while the fleet ran."""
+    has_left: bool = False
+    """And may have come back."""
+    is_recorded: bool = False
+    """That it is not required any more, since it was the last time."""
+    is_in_file: bool = True
 
 
 class Oracle:
     def __init__(self, lanes: Sequence[tuple[str, bool]]) -> None:
-        self.lanes = {name: LaneLedger(name, required) for name, required in lanes}
+        self.lanes = {name: LaneLedger(name, required, counts=required) for name, required in lanes}
         self.expected: list[Committed] = []
         self.is_forked = False
         self.forked_at = Lsn(0)
@@ -70,6 +83,7 @@ class Oracle:
         self.confirms = 0
         self.topic: RawTopic | None = None
         self.gaps: list[Announced] = []
+        self._newest: tuple[str, int] = ("", 0)
         self._changes: dict[Position, tuple[Committed, Change]] = {}
         self._ends: dict[Position, Lsn] = {}
         self._ids: dict[str, tuple[Position, int]] = {}
@@ -138,6 +152,29 @@ class Oracle:
         if top is None or ack.safe_lsn > top.safe_lsn:
             self._top[ack.sink] = ack
 
+    def named(self, lineage: Lineage, confirmed: Lsn, *, is_forgotten: bool) -> None:
+        """A reader says on whom its gate counts; an older one that still runs says nothing new. `is_forgotten`: who
+        counted before is not for it to know."""
+        generation, epoch = self._newest
+        if lineage.generation.id == generation and lineage.epoch < epoch:
+            return
+        self._newest = lineage.generation.id, lineage.epoch
+        for lane in self.lanes.values():
+            counts = lane.name in lineage.required
+            if counts and not lane.counts:
+                lane.joined_at, lane.is_recorded = confirmed, False
+            if lane.counts and not (counts or lane.is_recorded or is_forgotten or not generation):
+                raise Violation("I3", "a required sink was let go without a record", lane.name)
+            lane.counts = counts
+
+    def recorded(self, entry: bytes) -> None:
+        self.lanes[json.loads(entry)["path"].removeprefix("/sinks/")].is_recorded = True
+
+    def is_joining(self, lane: LaneLedger) -> bool:
+        """Whether it has not reached yet what was confirmed when it came."""
+        top = self._top.get(lane.name)
+        return lane.joined_at > ZERO and (top is None or top.safe_lsn < lane.joined_at)
+
     def acks_forgotten(self) -> None:
         """Redis was rolled back or lost: within what it still knows, acks grow from there."""
         self._floor.clear()
@@ -146,6 +183,8 @@ class Oracle:
         self.confirms += 1
         for lane in self._required():
             ack = self._top.get(lane.name)
+            if flush <= lane.joined_at:
+                continue
             if ack is None or ack.safe_lsn < flush:
                 has = format_lsn(ack.safe_lsn) if ack else "nothing"
                 raise Violation(
@@ -157,7 +196,7 @@ class Oracle:
         if slot is None or self.is_forked or slot.confirmed <= self.moved_floor:
             return
         for lane in self._required():
-            pending = self.pending(lane)
+            pending = self.pending(lane) if slot.confirmed > lane.joined_at else None
             if pending is not None and pending.commit_lsn < slot.confirmed:
                 detail = f"{format_lsn(slot.confirmed)} confirmed, {lane.name} lacks {_text(pending)}"
                 raise Violation("I3", "confirmed beyond what is durable", detail)
@@ -170,7 +209,7 @@ class Oracle:
         """Whether a change that this lane needs is nowhere any more."""
         if self.is_forked:
             return True
-        if not lane.required:
+        if not lane.counts:
             slot = None  # the source keeps nothing for it
         self._advance(lane)
         held = [
@@ -189,10 +228,12 @@ class Oracle:
         return False
 
     def required_is_lost(self, slot: Slot | None, topic: RawTopic) -> bool:
-        return any(self.is_lost(lane, slot, topic) for lane in self._required())
+        """Of those whom the reader counts on, or would count on by the file."""
+        asked = [lane for lane in self.lanes.values() if lane.counts or (lane.required and lane.is_in_file)]
+        return any(self.is_lost(lane, slot, topic) for lane in asked)
 
     def _required(self) -> list[LaneLedger]:
-        return [lane for lane in self.lanes.values() if lane.required]
+        return [lane for lane in self.lanes.values() if lane.counts]
 
     def _known(self, lane: LaneLedger, position: Position) -> Change:
         known = self._changes.get(position)
@@ -221,7 +262,8 @@ class Oracle:
             lane.complete += 1
 
     def _is_done(self, lane: LaneLedger, entry: Committed) -> bool:
-        if lane.suffix_from is not None and entry.position(0) < lane.suffix_from:
+        is_owed = lane.counts and entry.commit_lsn >= lane.joined_at
+        if lane.suffix_from is not None and entry.position(0) < lane.suffix_from and not is_owed:
             return True
         if entry.commit_lsn < self.excused_below or entry.commit_lsn in lane.excused:
             return True

@@ -29,7 +29,9 @@ import tidegate_reader.opening
 import tidegate_reader.publisher
 import tidegate_reader.raw_log
 import tidegate_reader.raw_watch
+import tidegate_reader.removed_sinks
 import tidegate_reader.repair
+import tidegate_reader.required_sinks
 import tidegate_reader.resume
 import tidegate_reader.slot_making
 import tidegate_reader.snapshot.levelling
@@ -47,10 +49,9 @@ FRAMES_IN_FLIGHT = 16
 
 
 @cache
-def configuration(required: tuple[bool, ...], *, resnapshots: bool = False) -> PipelineConfig:
-    sinks = [
-        {"name": f"lane{number}", "type": "kafka_topics", "required": each} for number, each in enumerate(required)
-    ]
+def configuration(named: tuple[tuple[str, bool], ...], *, resnapshots: bool = False) -> PipelineConfig:
+    """Of each sink, whether it is required."""
+    sinks = [{"name": name, "type": "kafka_topics", "required": required} for name, required in named]
     values = document("sim", kafka="127.0.0.1:9092", redis_url="redis://127.0.0.1:6379/0", sinks=sinks)
     values["source"]["slot"] = {"on_lost": "resnapshot" if resnapshots else "fail"}
     return checked(values, {POSTGRES_PASSWORD: "none", REDIS_PASSWORD: "none"})
@@ -58,6 +59,17 @@ def configuration(required: tuple[bool, ...], *, resnapshots: bool = False) -> P
 
 async def _pause(seconds: float) -> None:
     await Pause()
+
+
+class _Unlimited:
+    """`asyncio.timeout` around what takes its time."""
+
+    async def __aenter__(self) -> None:
+        await Pause()
+        await Pause()
+
+    async def __aexit__(self, *_: object) -> None:
+        return
 
 
 class _Secrets:
@@ -179,6 +191,9 @@ def _of_the_watch(world: "World") -> list[tuple[Any, str, Any]]:
         return await edges.read_raw_log(world, topic_id)
 
     return [
+        (tidegate_reader.required_sinks, "read_raw_log", read_log),
+        (tidegate_reader.removed_sinks, "connect_async", lambda _: world.redis),
+        (tidegate_reader.removed_sinks, "asyncio", SimpleNamespace(timeout=lambda _: _Unlimited())),
         (tidegate_reader.raw_watch, "read_raw_log", read_log),
         (tidegate_reader.raw_watch, "time", world.time),
     ]

@@ -13,6 +13,7 @@ from chaos.simulator.edges import Side, Stream
 from chaos.simulator.kafka import Outcome, Producer
 from chaos.simulator.oracle import Violation
 from chaos.simulator.rest import looked_in_vain, may_rest
+from chaos.simulator.taking import Taking
 
 from tidegate.checkpoint.redis_store import read_acks
 from tidegate.contracts.epoch import EpochMode
@@ -103,10 +104,12 @@ class ReaderProcess:
         self._keeper: Keeper | None = None
         self._watch: SourceWatch | None = None
         self._raw_watch: RawWatch | None = None
-        self._lineage: Lineage | None = None
         self._said: tuple[Lineage | None, bytes] = (None, b"")
         self._generation, self._topic_life = "", world.topic.life
         self._confirmed = 0
+        self._config = world.config
+        """The file as it was when it started."""
+        self.taking: Taking | None = None
         self._coroutine: Coroutine[Any, Any, None] = self._life()
 
     @property
@@ -154,6 +157,12 @@ class ReaderProcess:
         self._keeper.acked(acks)
         self._check_gate()
 
+    def take_file(self) -> None:
+        if self.is_running and self.taking is not None:
+            self._world.acting = self
+            self.taking.step()
+            self._check_gate()
+
     def look(self) -> None:
         for watch in (self._watch, self._raw_watch):
             if self.is_running and watch is not None:
@@ -164,8 +173,8 @@ class ReaderProcess:
 
     def _report(self) -> None:
         """`Reporter`: Redis away means that it is said again later."""
-        if self._lineage is not None and self._keeper is not None and self._world.redis.is_up:
-            lineage = self._keeper.updated(self._lineage)
+        if self.taking is not None and self._world.redis.is_up:
+            lineage = self.taking.lineage
             if lineage != self._said[0]:
                 self._said = lineage, lineage.encode()
             self._world.redis.set(lineage_key(self._world.config.pipeline), self._said[1])
@@ -175,11 +184,13 @@ class ReaderProcess:
 
     def kill(self) -> None:
         """kill -9: nobody runs `finally`; the kernel closes the sockets, what was sent is sent."""
-        self._coroutine.close()
+        self.close()
         self._ended(ExitCode.RETRY)
 
     def close(self) -> None:
         self._coroutine.close()
+        if self.taking is not None:
+            self.taking.close()
 
     def _go_on(self) -> None:
         self._coroutine.send(None)
@@ -187,11 +198,11 @@ class ReaderProcess:
     async def _life(self) -> None:
         world = self._world
         await Pause()
-        side = Side(world)
-        checked = await opening.check(world.config, side)  # type: ignore[arg-type]
+        side, config = Side(world), self._config
+        checked = await opening.check(config, side)  # type: ignore[arg-type]
         await Pause()
         self._stream = Stream(world)
-        opened = await opening.begin(world.config, checked, side, self._stream, Exported(world.config))  # type: ignore[arg-type]
+        opened = await opening.begin(config, checked, side, self._stream, Exported(config))  # type: ignore[arg-type]
         self._intake = intake = self._flow(opened, side, self._stream)
         await intake.run(self._stop)  # type: ignore[arg-type]
         assert self.feedback is not None
@@ -199,7 +210,7 @@ class ReaderProcess:
         await self._stream.end()
 
     def _flow(self, opened: Run, side: Side, stream: Stream) -> Intake:
-        world, plan, config = self._world, opened.plan, self._world.config
+        world, plan, config = self._world, opened.plan, self._config
         world.note(f"epoch {opened.stamp.number} {plan.mode} at {opened.stamp.offset} from {plan.position}")
         durable, history = plan.safe_lsn, opened.history
         if plan.mode is EpochMode.RESNAPSHOT:
@@ -233,8 +244,9 @@ class ReaderProcess:
             on_flight=self._keeper.in_flight,
         )
         self._watch = SourceWatch(side, config, progress)  # type: ignore[arg-type]
-        self._raw_watch = RawWatch(config, opened, self._keeper, self._beginning, progress)
-        self._lineage = opened.lineage
+        self.taking = taking = Taking(world, config, self._keeper, opened.lineage)
+        said = lambda: taking.lineage  # noqa: E731
+        self._raw_watch = RawWatch(config, opened, self._keeper, self._beginning, progress, said=said)
         self._keeper.acked(opened.acks)
         self.publisher = publisher
         return Intake(stream, framer, publisher, self.feedback, _METRICS, progress)  # type: ignore[arg-type]
@@ -260,8 +272,8 @@ class ReaderProcess:
         except StopIteration:
             self._ended(ExitCode.CLEAN)
         except TidegateError as error:
-            self.error = eased(self._world.config, error) if self.is_running else error
-            self._coroutine.close()
+            self.error = eased(self._config, error) if self.is_running else error
+            self.close()
             self._ended(self.error.exit_code)
 
     def _ended(self, code: ExitCode) -> None:

@@ -91,6 +91,8 @@ def _heal(world: World) -> None:
 
 
 def _round(world: World) -> None:
+    if not world.file.is_taken:
+        world.file.take()
     for _ in range(4):
         world.send()
         world.read()
@@ -105,11 +107,22 @@ def _round(world: World) -> None:
 
 
 def _is_quiet(world: World) -> bool:
-    lanes_done = all(_lane_is_done(world, lane) for lane in world.lanes)
+    lanes_done = all(_lane_is_done(world, lane) for lane in world.lanes) and _is_taken_over(world)
     return lanes_done and (world.reader_lost is not None or _gate_is_open(world))
 
 
+def _is_taken_over(world: World) -> bool:
+    return world.reader_lost is not None or any(reader.taking and reader.taking.is_done for reader in world.readers)
+
+
+def _is_refused(world: World, lane: Lane) -> bool:
+    """By the reader, loudly: the name has a past behind which nobody has what it lacks."""
+    return any(reader.taking and lane.name in reader.taking.refused for reader in world.readers)
+
+
 def _lane_is_done(world: World, lane: Lane) -> bool:
+    if _is_refused(world, lane):
+        return True
     if lane.lost is not None or world.oracle.pending(lane.ledger) is None:
         return True
     # Nobody feeds it any more: what the topic has is all it gets.
@@ -133,7 +146,9 @@ def _last_check(world: World) -> None:
         return
     if world.reader_lost is not None:
         return
-    for lane in world.lanes:
+    if not _is_taken_over(world):
+        raise Violation("I7", "the reader has not taken the file over", str(world.config.required_sinks))
+    for lane in [lane for lane in world.lanes if not _is_refused(world, lane)]:
         if world.oracle.pending(lane.ledger) is not None and lane.lost is None:
             _unfinished(world, lane)
     if not _gate_is_open(world):

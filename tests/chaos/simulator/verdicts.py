@@ -43,6 +43,8 @@ def check_lane_lost(world: "World", lane: "Lane", error: TidegateError) -> None:
         if _is_there(world, cursor) and not world.slot_was_tampered:
             raise Violation("I7", "lane LOST though its place is there", lane.name)
         return
+    if (lane.ledger.has_left or world.oracle.is_joining(lane.ledger)) and not _is_there(world, cursor):
+        return  # the source went on without it, and that nothing lay between is more than anybody can prove
     if not world.oracle.is_lost(lane.ledger, world.server.slot, world.topic):
         raise Violation("I7", f"lane LOST without a loss ({error.code})", f"{lane.name}: {error}")
 
@@ -57,8 +59,17 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         return  # retention took all that could tell how far sinks had come before the fork
     if error is not None and error.code == "HISTORY_FORKED" and world.redis.has_forgotten and not _is_witnessed(world):
         return  # retention took what told on which timeline the newest frames are, and Redis forgot it
+    if error is not None and error.code == "GAP_LOST" and _is_left_behind(world):
+        return
     if not world.oracle.required_is_lost(world.server.slot, world.topic):
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
+
+
+def _is_left_behind(world: "World") -> bool:
+    """A sink came, or came back, and the source had gone on without it."""
+    lanes = [lane for lane in (*world.lanes, *world.file.left.values()) if lane.ledger.is_in_file]
+    came = [lane for lane in lanes if lane.ledger.has_left or (lane.ledger.is_late and not lane.ledger.counts)]
+    return any(not _is_there(world, _cursor(lane)) for lane in came)
 
 
 def reader_has_looked(world: "World", offsets: range) -> None:

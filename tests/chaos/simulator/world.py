@@ -11,6 +11,7 @@ from chaos.simulator.clock import VirtualTime
 from chaos.simulator.dice import Dice
 from chaos.simulator.edges import flush_of
 from chaos.simulator.faults import Fault
+from chaos.simulator.file import File
 from chaos.simulator.gaps import Notes
 from chaos.simulator.kafka import Producer, RawTopic
 from chaos.simulator.lane import Lane
@@ -22,6 +23,7 @@ from chaos.simulator.reader import ReaderProcess
 from chaos.simulator.verdicts import check_lane_lost, check_reader_lost
 from chaos.simulator.workload import Workload
 
+from tidegate.contracts.lineage import decode_lineage
 from tidegate.contracts.names import lineage_key
 from tidegate.errors import ExitCode, TidegateError
 from tidegate.lsn import Lsn
@@ -35,17 +37,20 @@ class World:
         self.plan, self.seed, self.frame_bytes = plan, plan.seed, plan.frame_bytes
         self.time = VirtualTime()
         self.dice = Dice(plan.seed)
-        self.config = configuration(plan.required, resnapshots=plan.resnapshots)
+        named = tuple((f"lane{number}", each) for number, each in enumerate(plan.required))
+        self.config = configuration(named, resnapshots=plan.resnapshots)
+        """What the file says; who runs goes by what it has taken over."""
         self.notes = Notes()
         self.oracle = Oracle([(sink.name, sink.required) for sink in self.config.sinks])
         self.server = Server(FIRST_SYSTEM, 1, _FIRST_LSN, "shop")
         self.workload = Workload(self.server, poison=Fault.REJECTED_ROWS in plan.faults)
         self.topic = self.oracle.topic = RawTopic(self.oracle.logged)
-        self.redis = Redis(self.oracle.acked)
+        self.redis = Redis(self.oracle.acked, self._said, self.oracle.recorded)
         self.lanes = [
             Lane(self, self.oracle.lanes[sink.name], sink, cursor_in_group=plan.cursors_in_group)
             for sink in self.config.sinks
         ]
+        self.file = File(self)
         self.producers: list[Producer] = []
         self.ghosts: list[Walsender] = []
         """Senders whose client is gone and who do not know it yet."""
@@ -137,6 +142,8 @@ class World:
             producer.land(answered=fault is not Fault.ANSWER_LOST)
 
     def lane(self) -> None:
+        if not self.file.is_taken and self.dice.random() < 0.03:
+            self.file.take()
         lane = self.dice.choice(self.lanes)
         if lane.old_workers and self.dice.random() < 0.4:
             lane.old_turn(self.dice.randint(0, 6))
@@ -146,10 +153,12 @@ class World:
     def acks(self) -> None:
         for reader in self.readers:
             reader.poll_acks()
+            reader.take_file()
 
     def status(self) -> None:
         for reader in self.readers:
             reader.send_status()
+            reader.take_file()
 
     def look(self) -> None:
         for reader in self.readers:
@@ -218,6 +227,13 @@ class World:
     def lane_lost(self, lane: Lane, error: TidegateError) -> None:
         self.counts[f"lane LOST {error.code}"] += 1
         check_lane_lost(self, lane, error)
+
+    def _said(self, key: str, value: bytes) -> None:
+        if key == lineage_key(self.config.pipeline):
+            slot = self.server.slot
+            own = [reader.gate.confirmed for reader in self.readers if reader.gate]
+            reached = max([slot.confirmed if slot else Lsn(0), *own])
+            self.oracle.named(decode_lineage(value), reached, is_forgotten=self.redis.has_forgotten)
 
     def _reader(self) -> ReaderProcess | None:
         own = self.readers[-1] if self.readers and not self.readers[-1].is_zombie else None

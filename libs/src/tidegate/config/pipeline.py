@@ -128,6 +128,11 @@ class PipelineConfig(Model):
     def required_sinks(self) -> tuple[str, ...]:
         return tuple(sink.name for sink in self.sinks if sink.required)
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """As plain JSON, without secrets: to be compared, also where the models are not."""
+        return self.model_dump(mode="json", by_alias=True)
+
     def sink(self, name: str) -> SinkConfig:
         return next(sink for sink in self.sinks if sink.name == name)
 

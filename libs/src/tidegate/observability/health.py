@@ -27,7 +27,12 @@ class Health:
 
     def __init__(self, components: Iterable[str], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
-        self._components = {name: Component(State.DOWN, "starting", now()) for name in components}
+        self._components = {name: _starting(now()) for name in components}
+
+    def know(self, components: Iterable[str]) -> None:
+        """Of these alone from now on; what is new is down until it has said otherwise."""
+        known = self._components
+        self._components = {name: known.get(name) or _starting(self._now()) for name in components}
 
     def up(self, component: str, reason: str = "") -> None:
         self._set(component, State.UP, reason)
@@ -71,3 +76,7 @@ class Health:
             return
         since = before.since if before.state is state else self._now()
         self._components[name] = Component(state, reason, since)
+
+
+def _starting(now: datetime) -> Component:
+    return Component(State.DOWN, "starting", now)

@@ -7,15 +7,16 @@ A service writes one class whose constructor declares everything:
             self.all = Metrics("reader")
             self.confirmed = self.all.gauge("confirmed_lag", "bytes", "WAL not yet confirmed, by sink.", sink=sinks)
 
-Invariant: declared equals exported. Every label combination exists from the start, so a series never appears late.
+Invariant: declared equals exported. Every label combination exists from the start, so a series never appears late; a
+label whose values change has those of now, and no series of others.
 """
 
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import prometheus_client as prometheus
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -49,28 +50,34 @@ class Declaration:
     labels: dict[str, tuple[str, ...]]
 
 
-class _Metric:
+C = TypeVar("C", prometheus.Counter, prometheus.Gauge, prometheus.Histogram)
+
+
+class _Metric(Generic[C]):
     """One declared metric with a child for each combination of its labels."""
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, collector: C) -> None:
         self.declaration = declaration
         self.is_emitted = False
+        self._collector: C = collector
+        self._children: dict[tuple[str, ...], C] = _children(declaration, collector)
+
+    def relabel(self, label: str, values: Sequence[str]) -> None:
+        if label not in self.declaration.labels:
+            return
+        before, labels = self._children, self.declaration.labels | {label: tuple(values)}
+        self.declaration = replace(self.declaration, labels=labels)
+        self._children = _children(self.declaration, self._collector)
+        for gone in before.keys() - self._children.keys():
+            self._collector.remove(*gone)
 
 
-class Counter(_Metric):
-    def __init__(self, declaration: Declaration, collector: prometheus.Counter) -> None:
-        super().__init__(declaration)
-        self._children = _children(declaration, collector)
-
+class Counter(_Metric[prometheus.Counter]):
     def add(self, amount: float = 1, /, **labels: str) -> None:
         _child(self, self._children, labels).inc(amount)
 
 
-class Gauge(_Metric):
-    def __init__(self, declaration: Declaration, collector: prometheus.Gauge) -> None:
-        super().__init__(declaration)
-        self._children = _children(declaration, collector)
-
+class Gauge(_Metric[prometheus.Gauge]):
     def set(self, value: float, /, **labels: str) -> None:
         _child(self, self._children, labels).set(value)
 
@@ -79,17 +86,12 @@ class Gauge(_Metric):
         _child(self, self._children, labels).set_function(function)
 
 
-class Histogram(_Metric):
-    def __init__(self, declaration: Declaration, collector: prometheus.Histogram) -> None:
-        super().__init__(declaration)
-        self._children = _children(declaration, collector)
-
+class Histogram(_Metric[prometheus.Histogram]):
     def observe(self, value: float, /, **labels: str) -> None:
         _child(self, self._children, labels).observe(value)
 
 
-M = TypeVar("M", bound=_Metric)
-C = TypeVar("C", prometheus.Counter, prometheus.Gauge, prometheus.Histogram)
+M = TypeVar("M", bound=_Metric[Any])
 
 
 class Metrics:
@@ -100,7 +102,7 @@ class Metrics:
         # The client's _created series are declared by nobody.
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types here
         self._registry = CollectorRegistry()
-        self._metrics: list[_Metric] = []
+        self._metrics: list[_Metric[Any]] = []
         ProcessCollector(registry=self._registry)
 
     def counter(self, thing: str, unit: str, meaning: str, **labels: Sequence[str]) -> "Counter":
@@ -134,6 +136,11 @@ class Metrics:
         """For a test that runs the service through all it does: each of these is declared for nothing."""
         return tuple(metric.declaration.name for metric in self._metrics if not metric.is_emitted)
 
+    def relabel(self, label: str, values: Sequence[str]) -> None:
+        """What the label may say from now on; series of other values are gone."""
+        for metric in self._metrics:
+            metric.relabel(label, values)
+
     def _declare(
         self, kind: Kind, thing: str, unit: str, meaning: str, labels: dict[str, Sequence[str]]
     ) -> Declaration:
@@ -160,7 +167,7 @@ def _children(declaration: Declaration, collector: C) -> dict[tuple[str, ...], C
     return {values: collector.labels(*values) for values in combinations}
 
 
-def _child(metric: _Metric, children: dict[tuple[str, ...], C], labels: dict[str, str]) -> C:
+def _child(metric: _Metric[Any], children: dict[tuple[str, ...], C], labels: dict[str, str]) -> C:
     metric.is_emitted = True
     names = metric.declaration.labels
     child = children.get(tuple(labels.get(name, "") for name in names)) if len(labels) == len(names) else None

@@ -81,6 +81,10 @@ class Access:
         self._settings = settings
         self._of = {config.pipeline: PipelineAccess(config) for config in settings.pipelines}
 
+    def follow(self, config: PipelineConfig) -> None:
+        """By this one from now on; its servers are the same."""
+        self._of[config.pipeline].config = config
+
     def of(self, pipeline: str) -> PipelineAccess:
         return self._of[pipeline]
 

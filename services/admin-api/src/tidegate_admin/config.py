@@ -6,11 +6,13 @@ Invariant: an address that others can reach is refused without tokens, before an
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tidegate.config.base import Address, parse_address
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.reloads import Reloads
 from tidegate.errors import ConfigError, Problem
 from tidegate_admin.security.egress import Egress
 from tidegate_admin.security.limits import Limits
@@ -33,6 +35,8 @@ class AdminSettings:
     limits: Limits = field(default_factory=Limits)
     files: Mapping[str, Path] = field(default_factory=dict)
     """Of each pipeline, its configuration."""
+    reloads: tuple[Reloads, ...] = ()
+    """Of each of these files; `pipelines` is what they said at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ def load_settings(
     told: Told = Told(),
     environ: Mapping[str, str] = os.environ,
 ) -> AdminSettings:
-    pipelines = tuple(load_pipeline(path, overrides, environ, secrets=SECRET_SECTIONS) for path in paths)
+    loads = [partial(load_pipeline, path, overrides, environ, secrets=SECRET_SECTIONS) for path in paths]
+    pipelines = tuple(load() for load in loads)
     problems = [*_duplicates(pipelines), *_addresses(pipelines, told.listen)]
     http = _listen_address(told.listen) if told.listen else pipelines[0].admin.http
     named = told.tokens or environ.get(TOKENS_VARIABLE)
@@ -68,6 +73,10 @@ def load_settings(
         Egress(tuple(told.allow_urls)),
         told.limits,
         files={config.pipeline: Path(path) for config, path in zip(pipelines, paths, strict=True)},
+        reloads=tuple(
+            Reloads("admin", Path(path), config, load)
+            for path, config, load in zip(paths, pipelines, loads, strict=True)
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from tidegate_admin.access import Access
 from tidegate_admin.app import create_app
 from tidegate_admin.config import AdminSettings, Told, load_settings
 from tidegate_admin.connections import BoundedHeads, Patience
+from tidegate_admin.follower import Follower
 from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.security.limits import Limits
 from tidegate_admin.security.tokens import TOKENS_VARIABLE
@@ -60,6 +61,7 @@ async def serve(settings: AdminSettings) -> int:
     with _bound(settings.http) as listener:
         host, port = listener.getsockname()[:2]
         watch, access = Watch(settings.pipelines), Access(settings)
+        follower = Follower(settings.reloads, (watch.follow, access.follow))
         server = _Server(
             uvicorn.Config(
                 create_app(settings, watch, access),
@@ -75,8 +77,9 @@ async def serve(settings: AdminSettings) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.end)
+        loop.add_signal_handler(signal.SIGHUP, follower.ask)
         log.info("serving", host=host, port=port, pipelines=len(settings.pipelines))
-        async with access.running(), watch.running():
+        async with access.running(), watch.running(), follower.running():
             sys.setswitchinterval(_SWITCH_SECONDS)
             gc.freeze()  # What is there stays: going over it again takes 100 ms, in which nobody is answered.
             await server.serve(sockets=[listener])

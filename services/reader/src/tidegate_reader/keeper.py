@@ -1,10 +1,11 @@
 """Brings the gate what it decides on, and carries its decision to feedback, status and metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
+from tidegate.lsn import Lsn
 from tidegate_reader.feedback import Feedback
 from tidegate_reader.frames import SentFrame
 from tidegate_reader.gate import Gate
@@ -36,6 +37,15 @@ class Keeper:
     def updated(self, lineage: Lineage) -> Lineage:
         """With the sinks that have still acked nothing."""
         return replace(lineage, unacked=tuple(sink for sink in lineage.unacked if sink not in self.acks))
+
+    @property
+    def confirmed(self) -> Lsn:
+        return self._gate.confirmed
+
+    def require(self, sinks: Sequence[str]) -> None:
+        self._gate.require(sinks, self.acks)
+        self._metrics.require(sinks)
+        self._settle()
 
     def in_flight(self, in_flight_bytes: int) -> None:
         self._progress.in_flight_bytes = in_flight_bytes

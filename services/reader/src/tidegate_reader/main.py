@@ -14,10 +14,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
 
 from tidegate import file_pages
 from tidegate.config.apart import load_apart
+from tidegate.config.reloads import Reloads
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TidegateError, TransientError, classify
 from tidegate.observability import logs
@@ -31,9 +33,6 @@ from tidegate_reader.progress import Progress
 from tidegate_reader.repair import eased
 from tidegate_reader.reporting import Reporter
 from tidegate_reader.surroundings import COMPONENTS, Surroundings
-
-if TYPE_CHECKING:
-    from tidegate.config.pipeline import PipelineConfig
 
 _SECRETS = ("source", "kafka", "redis", "tracing")
 """Sections whose secrets this service reads."""
@@ -58,12 +57,14 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
     logs.configure("reader")
     log = logs.get("reader")
     try:
-        config = load_apart("reader", arguments.config, arguments.overrides, secrets=_SECRETS)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
+        load = partial(load_apart, "reader", arguments.config, arguments.overrides, secrets=_SECRETS)
+        config = load()
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
         _spare_the_collector()
         keep_freed_memory()
         file_pages.give_back()
-        return asyncio.run(_serve(config, log))
+        return asyncio.run(_serve(Reloads("reader", Path(arguments.config), config, load), log))
     except Exception as error:
         failure = most_severe(error)
         log.failure("reader_failed", failure)
@@ -78,16 +79,18 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000)
 
 
-async def _serve(config: PipelineConfig, log: logs.Log) -> ExitCode:
+async def _serve(reloads: Reloads, log: logs.Log) -> ExitCode:
+    config = reloads.in_force
     progress = Progress(config.pipeline, os.getpid())
     metrics = ReaderMetrics(progress, config.required_sinks)
     health = Health(COMPONENTS)
     reporter = Reporter(config.redis, progress)
     tracing = open_tracing(config.tracing, "reader", config.pipeline, metrics.dropped_spans.add)
-    around = Surroundings(config, progress, metrics, health, reporter, log, asyncio.Event(), tracing)
+    around = Surroundings(config, reloads, progress, metrics, health, reporter, log, asyncio.Event(), tracing)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, around.stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reloads.ask)
     async with serving(config.reader.http.host, config.reader.http.port, health, metrics.all.exposition):
         reporting = asyncio.create_task(reporter.run(), name="reporting")
         try:

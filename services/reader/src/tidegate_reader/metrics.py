@@ -27,9 +27,21 @@ class ReaderMetrics:
         self.dropped_spans = self.all.counter(
             "dropped", "spans", "Spans of sampled transactions that no collector has taken."
         )
-        self._follow(progress, required)
+        self.config_refused = self.all.gauge(
+            "config", "refused", "1 while the file on disk is refused and the one before is in force."
+        )
+        self._progress = progress
+        self._holds = self.all.gauge("gate_held", "flag", "1 for the sink that the gate waits for.", sink=())
+        self.require(required)
+        self._follow(progress)
 
-    def _follow(self, progress: Progress, required: Sequence[str]) -> None:
+    def require(self, sinks: Sequence[str]) -> None:
+        """Series of these alone from now on."""
+        self.all.relabel("sink", sinks)
+        for sink in sinks:
+            self._holds.follow(_holds(self._progress, sink), sink=sink)
+
+    def _follow(self, progress: Progress) -> None:
         gauges = (
             ("server", "lsn", "End of the server's WAL.", lambda: progress.server_lsn),
             ("received", "lsn", "Highest LSN received.", lambda: progress.received_lsn),
@@ -83,9 +95,6 @@ class ReaderMetrics:
         )
         for thing, unit, meaning, value in gauges:
             self.all.gauge(thing, unit, meaning).follow(value)
-        holds = self.all.gauge("gate_held", "flag", "1 for the sink that the gate waits for.", sink=required)
-        for sink in required:
-            holds.follow(_holds(progress, sink), sink=sink)
 
 
 def _holds(progress: Progress, sink: str) -> Callable[[], float]:

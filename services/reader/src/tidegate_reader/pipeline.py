@@ -22,6 +22,7 @@ from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import format_lsn
 from tidegate_reader.acks import AckWatch
+from tidegate_reader.configuration_watch import ConfigurationWatch
 from tidegate_reader.examination import examine
 from tidegate_reader.feedback import Feedback, Levels, answering
 from tidegate_reader.framer import Framer
@@ -33,6 +34,7 @@ from tidegate_reader.opening import Run, begin, check, connect_side, open_stream
 from tidegate_reader.publication_watch import PublicationWatch
 from tidegate_reader.publisher import Publisher, close_producer
 from tidegate_reader.raw_watch import RawLook, RawWatch
+from tidegate_reader.required_sinks import RequiredSinks
 from tidegate_reader.schema_topic import SchemaTopic, read_shapes
 from tidegate_reader.shapes import Shape
 from tidegate_reader.slot_wait import telling_whom_it_waits_for
@@ -108,10 +110,13 @@ async def _flow(
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
     snapshots = make_snapshots(around, opened, side, framer, keeper, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
-    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress, snapshots.lost)
+    required = RequiredSinks(keeper, opened.lineage, lambda _: around.reporter.say(lambda: required.lineage))
+    said = lambda: required.lineage  # noqa: E731
+    raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress, snapshots.lost, said)
+    watch = ConfigurationWatch(around, side, required, snapshots)
 
     keeper.acked(opened.acks)
-    around.reporter.lineage = lambda: keeper.updated(opened.lineage)
+    around.reporter.lineage = said
     async with asyncio.TaskGroup() as tasks:
         intaking = tasks.create_task(_read_all(around, snapshots, framer, publisher, intake), name="intake")
         background = [
@@ -124,6 +129,7 @@ async def _flow(
             tasks.create_task(WalWatch(side, around).run(), name="wal_watch"),
             tasks.create_task(PublicationWatch(side, around).run(), name="publication_watch"),
             tasks.create_task(raw_watch.run(), name="raw_watch"),
+            tasks.create_task(watch.run(), name="configuration"),
             tasks.create_task(snapshots.run(), name="snapshots"),
             tasks.create_task(_stop(around, stream, intaking), name="stop"),
         ]
@@ -182,7 +188,7 @@ def _announce(around: Surroundings, opened: Run) -> None:
     progress.generation, progress.epoch, progress.state = stamp.generation.id, stamp.number, State.RUNNING
     progress.raw_offset, progress.produced_lsn = stamp.offset, plan.safe_lsn
     progress.received_lsn, progress.confirmed_lsn = plan.safe_lsn, opened.confirmed
-    for component in ("reader", "source", "raw_topic", "acks", "wal"):
+    for component in ("reader", "source", "raw_topic", "acks", "wal", "configuration"):
         around.health.up(component)
     if plan.gap is not None and plan.mode is EpochMode.RESNAPSHOT:
         _announce_gap(around, plan.gap)

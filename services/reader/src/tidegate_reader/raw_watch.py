@@ -1,6 +1,6 @@
 """Looks whether the raw topic still holds what required sinks have not read, when retention has taken from its head
 and when Redis knows of a sink that it did not know of before, or the other way round: a lane whose ack is forgotten,
-and whose cursor went with the topic that was there before, begins anew.
+and whose cursor went with the topic that was there before, begins anew. And when the gate counts on others than before.
 
 Invariant: a sink that retention overtakes is fed again while the source still keeps what it lacks, and rows of a
 snapshot that it lacks are read again: the reader ends, and its next start decides. Nothing is decided here. After a
@@ -19,8 +19,10 @@ from aiokafka.errors import KafkaError
 
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.epoch import EpochMode
+from tidegate.contracts.lineage import Lineage
 from tidegate.errors import TransientError
 from tidegate.kafka_client import client_options
+from tidegate.position import before
 from tidegate_reader.keeper import Keeper
 from tidegate_reader.opening import Run
 from tidegate_reader.progress import Progress
@@ -49,13 +51,17 @@ class RawWatch:
         beginning: Beginning,
         progress: Progress,
         lost_snapshots: LostSnapshots = lambda _acks, _beginning: (),
+        said: Callable[[], Lineage] | None = None,
     ) -> None:
+        """`said`: whom the gate counts on by now, and what is kept for those without an ack."""
         self._config, self._opened, self._keeper = config, opened, keeper
         self._ask, self._progress, self._lost = beginning, progress, lost_snapshots
         self._is_suspected = False
         """Rows of a snapshot seem lost. An ack may be on its way that says otherwise, so the next look decides."""
         progress.raw_beginning = opened.beginning
         self._heard_of = set(opened.acks)
+        self._said = said or (lambda: opened.lineage)
+        self._required = self._said().required
         self._forgotten_since: float | None = None
 
     async def run(self) -> None:
@@ -68,14 +74,15 @@ class RawWatch:
         has_moved = beginning not in (None, self._progress.raw_beginning)
         if self._heard_of <= told.keys():
             self._forgotten_since = None
-        if has_moved or self._is_suspected or told.keys() != self._heard_of:
+        required = self._said().required
+        if has_moved or self._is_suspected or told.keys() != self._heard_of or required != self._required:
             try:
                 log = await read_raw_log(config.kafka, config.raw_topic.name, self._opened.lineage.topic_id)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
             self._check_snapshots(log, acks)
             self._check(log, acks, told)
-            self._progress.raw_beginning = log.beginning
+            self._progress.raw_beginning, self._required = log.beginning, required
             self._heard_of = set(told) if self._forgotten_since is None else self._heard_of
 
     def _check_snapshots(self, log: RawLog, acks: Mapping[str, Ack]) -> None:
@@ -106,7 +113,10 @@ class RawWatch:
         run = self._opened
         if run.plan.mode is not EpochMode.CONTINUE and log.beginning <= run.stamp.offset:
             return ()
-        return uncovered(log, run.lineage.topic_id, acks, self._config.required_sinks, run.lineage.kept_from)
+        said = self._said()
+        missing = uncovered(log, said.topic_id, acks, said.required, said.kept_from)
+        begins_here = log.beginning <= run.stamp.offset and run.plan.position <= before(said.kept_from)
+        return [sink for sink in missing if sink in acks or not begins_here]
 
     def _forgotten(self, sinks: Sequence[str]) -> Sequence[str]:
         """Those that only an ack covers which Redis has not any more, if nobody has said it again."""

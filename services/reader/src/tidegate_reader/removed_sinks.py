@@ -3,7 +3,7 @@
 That is a decision of whoever changed the configuration, so it is written down before the gate first counts without the
 sink: in the log, and as an audit record in Redis with the last ack. The ack itself stays: a sink that comes back under
 its name joins from there, and is LOST if what lies between is gone.
-Invariant: no audit record, no start; Redis has to take it.
+Invariant: no audit record, no start, and no change under a running reader; Redis has to take it.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Reporter:
         """Said with each report, for a Redis that has been emptied."""
         self._is_told = False
         self._due = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     async def run(self) -> None:
         while True:
@@ -50,7 +51,16 @@ class Reporter:
         """What has just changed is worth knowing at once."""
         self._due.set()
 
+    async def say(self, lineage: Callable[[], Lineage]) -> bool:
+        """With each report from now on, and whether Redis has it. No report of before comes in behind it."""
+        self.lineage = lineage
+        return await self.report()
+
     async def report(self) -> bool:
+        async with self._writing:
+            return await self._report()
+
+    async def _report(self) -> bool:
         values = {reader_status_key(self._progress.pipeline): self._progress.status().encode()}
         if self.lineage is not None:
             values[lineage_key(self._progress.pipeline)] = self.lineage().encode()

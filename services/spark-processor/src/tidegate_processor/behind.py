@@ -30,6 +30,10 @@ class Behind:
         self._generation = ""
         self._looked: float | None = None
 
+    def follow(self, sinks: Iterable[str]) -> None:
+        """These alone from now on."""
+        self._acked = {sink: self._acked.get(sink, 0) for sink in sinks}
+
     def look(self) -> None:
         """Once a second. While Redis does not answer, what it said last goes on ageing."""
         now = self._clock()

@@ -31,6 +31,7 @@ class CursorKeeper:
 
     def look(self, config: PipelineConfig, states: Mapping[str, LaneState]) -> None:
         now = self._clock()
+        self._due = {sink: due for sink, due in self._due.items() if sink in states}
         for sink, state in states.items():
             if state not in _STANDS or not keeps_cursor_in_group(config.sink(sink)):
                 self._due.pop(sink, None)

@@ -65,6 +65,11 @@ class Desk:
         outcome = LaneOutcome(request.id, Result.REFUSED, now, error.code, error.message, error.remedy)
         return self._answer(outcome, request, None)
 
+    def refuse_all(self, error: TidegateError) -> None:
+        """Whoever waits is told; while Redis does not answer nobody can be, and what waits grows too old."""
+        while (request := self.next()) is not None and self.refuse(request, error):
+            pass
+
     def keep_pause(self) -> None:
         """Once more: a Redis that was emptied has to learn it anew."""
         if self.pause is not None:
@@ -118,6 +123,14 @@ class Desk:
 def expired() -> ConfigError:
     return ConfigError(
         "no processor took the request in time", code="LANE_REQUEST_EXPIRED", remedy="Ask again, if it is still wanted."
+    )
+
+
+def removed() -> ConfigError:
+    return ConfigError(
+        "the sink has been taken out of the configuration",
+        code="LANE_REMOVED",
+        remedy="Nothing: its lane has ended. Put the sink back into the file first, if it is still wanted.",
     )
 
 

@@ -5,6 +5,7 @@ whatever stage may be left. A look at what a replay would do needs no sink, and 
 """
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -24,6 +25,8 @@ from tidegate_processor.trial import try_out
 
 Fates = dict[str, Fate]
 
+_AGAIN_SECONDS = 5.0
+
 
 class Errands:
     def __init__(self, config: PipelineConfig, sink: str, client: redis.Redis) -> None:
@@ -31,6 +34,7 @@ class Errands:
         self._pool: ThreadPoolExecutor | None = None
         self._future: Future[Fates] | None = None
         self._work: Callable[[], Fates] | None = None
+        self._next_try = 0.0
         self._replayer: Replayer | None = None
         self._looked_for: LaneRequest | None = None
         self._stop = threading.Event()
@@ -52,9 +56,13 @@ class Errands:
         replayer = self._replayer_of(request)
         self._start(replayer.look if request.is_dry_run else lambda: replayer.deliver(incarnation))
 
-    def again(self) -> None:
-        if self._work is not None:
+    def comes_again(self, *, is_over: bool) -> bool:
+        """Kafka away: what has failed is tried again, until it is over."""
+        if is_over or not isinstance(self.error, TransientError):
+            return False
+        if self._work is not None and time.monotonic() >= self._next_try:
             self._start(self._work)
+        return True
 
     def forget(self) -> None:
         """What was asked for has been answered."""
@@ -63,6 +71,14 @@ class Errands:
     @property
     def has_ended(self) -> bool:
         return self._future is not None and self._future.done()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._future is None or self._future.done()
+
+    def hurry(self) -> None:
+        """Long looks end themselves."""
+        self._stop.set()
 
     @property
     def error(self) -> TidegateError | None:
@@ -81,13 +97,13 @@ class Errands:
 
     def close(self) -> None:
         """What is under way is awaited: its calls have deadlines, and long looks end themselves."""
-        self._stop.set()
+        self.hurry()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
     def _start(self, work: Callable[[], Fates]) -> None:
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix=f"errand {self._sink}")
-        self._work = work
+        self._work, self._next_try = work, time.monotonic() + _AGAIN_SECONDS
         self._future = self._pool.submit(work)
 
     def _replayer_of(self, request: LaneRequest) -> Replayer:

@@ -94,6 +94,12 @@ class Heartbeat:
             self.status = self.status or new
         return self.speak(state)
 
+    def forget(self) -> None:
+        """Of a lane that is no more. Which incarnation was the last stays: one that comes back begins above it."""
+        with contextlib.suppress(redis.RedisError):
+            self._redis.delete(self._key)
+        self._redis.close()
+
     def kill(self) -> None:
         """Workers are descendants of this process; a pid that is not one of them is left alone. One on another machine
         of a cluster can't be reached: the sink fences it, and Spark ends its task."""

@@ -13,6 +13,10 @@
 | lost      | nothing: a person decides                                                     | → stopped            |
 | stopped   | nothing                                                                       | -                    |
 
+A lane whose sink is left out of the configuration ends as at a stop, without holding up the others: it is told to leave
+at each tick until it has, and starts nothing meanwhile. What it has begun is done first: it drains, or is set back, or
+delivers letters again; what was asked of it and not begun is refused.
+
 What a request does in each state stands in table.py. A lane does not start before Redis has said whether it is to
 stand, so a paused one stays paused whatever is restarted.
 
@@ -22,16 +26,12 @@ fenced.
 """
 
 import contextlib
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.backoff import Backoff
 from tidegate.config.epoch import lane_epoch
@@ -40,24 +40,23 @@ from tidegate.config.sinks import Trigger
 from tidegate.contracts.control import Command
 from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
+from tidegate.errors import DecodeError, StreamError, TidegateError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
-from tidegate_processor.desk import Desk, expired, not_served
+from tidegate_processor.desk import Desk, expired, not_served, removed
 from tidegate_processor.errands import Errands
 from tidegate_processor.heartbeat import Heartbeat
 from tidegate_processor.pace import Pace
 from tidegate_processor.rewind import Terms
-from tidegate_processor.spark.query import start_query
+from tidegate_processor.spark.lane_query import LaneQuery
 from tidegate_processor.stage import StageSettings
-from tidegate_processor.starting import starting_offsets
 from tidegate_processor.table import LaneState, Step, step
 
 # A worker has to boot, import and warm up before it speaks the first time; without a cache it compiles for a minute.
 _FIRST_WORD_SECONDS = 120.0
 _SILENT_SECONDS = 15.0
 _DRAIN_SECONDS = 8.0
-_ERRAND_AGAIN_SECONDS = 5.0
+_MOVES = frozenset({LaneState.RUNNING, LaneState.DRAINING, LaneState.REWINDING, LaneState.REPLAYING})
 
 
 class Lane:
@@ -66,18 +65,18 @@ class Lane:
         self.state = LaneState.WAITING
         self.failure: Failure | None = None
         self.restarts = 0
-        self._session, self._config = session, config
+        self._config = config
         self._heart = Heartbeat(client, config.pipeline, sink)
         self._desk = Desk(client, config.pipeline, sink)
         self._errands = Errands(config, sink, client)
         self._pace = Pace(config.sink(sink).trigger)
         self._log = logs.get(f"lane.{sink}")
-        self._query: StreamingQuery | None = None
-        self._checkpoint: Path | None = None
+        self._query = LaneQuery(session, config)
         self._started = self._drain_until = self._next_try = 0.0
         self._backoff = Backoff(0.5, longest_seconds=30, healthy_seconds=60)
         self._errand: tuple[LaneRequest, LaneState] | None = None
         """What the lane stands for, and where it came from."""
+        self._is_leaving = False
 
     @property
     def status(self) -> LaneStatus | None:
@@ -85,13 +84,20 @@ class Lane:
 
     def tick(self, *, raw_topic_exists: Callable[[], bool]) -> None:
         request = self._desk.next() if self.state is not LaneState.STOPPED else None
+        if self.state is LaneState.WAITING and self._desk.is_paused:
+            self.state = LaneState.PAUSED
         if request is not None:
             self._serve(request)
         match self.state:
-            case LaneState.WAITING if self._desk.is_paused:
-                self.state = LaneState.PAUSED
             case LaneState.WAITING if request is None and self._may_start() and raw_topic_exists():
                 self._try_to_start()
+            case LaneState.PAUSED:
+                self._stand()
+            case _:
+                self._move()
+
+    def _move(self) -> None:
+        match self.state:
             case LaneState.RUNNING:
                 self._watch()
             case LaneState.DRAINING if self._has_drained() or time.monotonic() > self._drain_until:
@@ -99,21 +105,33 @@ class Lane:
                 self.state = LaneState.WAITING
             case LaneState.REWINDING | LaneState.REPLAYING:
                 self._look_at_errand()
-            case LaneState.PAUSED:
-                self._stand()
 
     def begin_stop(self) -> None:
         if self.state is LaneState.RUNNING:
             self._begin_drain()
 
+    def leave(self) -> bool:
+        """Whether it has ended for good; else it is to be told again."""
+        self._is_leaving = True
+        if self._errand is None:
+            self._errands.hurry()
+        self.begin_stop()
+        self._move()
+        if self.state in _MOVES or not self._errands.is_idle:
+            return False
+        self._desk.refuse_all(removed())
+        self.finish_stop()
+        self._heart.forget()
+        return True
+
     def finish_stop(self) -> None:
         if self.state is LaneState.DRAINING:
             with contextlib.suppress(PySparkException):  # a query that has failed is none to wait for
-                while self._query and time.monotonic() < self._drain_until and not self._has_drained():
-                    self._query.awaitTermination(0.05)
+                while time.monotonic() < self._drain_until and not self._has_drained():
+                    self._query.wait(0.05)
             self._end_drained()
         self._errands.close()
-        self._end_query()
+        self._query.end()
         self.state = LaneState.STOPPED
 
     def _serve(self, request: LaneRequest) -> None:
@@ -148,7 +166,6 @@ class Lane:
 
     def _begin_errand(self, request: LaneRequest, state: LaneState) -> None:
         self._errand, self.state = (request, self.state), state
-        self._next_try = time.monotonic() + _ERRAND_AGAIN_SECONDS
 
     def _look_at_look(self, request: LaneRequest) -> None:
         """The lane is drained only if there is something to deliver."""
@@ -178,13 +195,7 @@ class Lane:
             self._begin_anew()
 
     def _comes_again(self, request: LaneRequest) -> bool:
-        """Kafka away: it is tried again, for as long as the request is young enough."""
-        if not isinstance(self._errands.error, TransientError) or self._desk.is_expired(request):
-            return False
-        if time.monotonic() >= self._next_try:
-            self._next_try = time.monotonic() + _ERRAND_AGAIN_SECONDS
-            self._errands.again()
-        return True
+        return self._errands.comes_again(is_over=self._is_leaving or self._desk.is_expired(request))
 
     def _answer(self, request: LaneRequest, error: TidegateError | None) -> bool:
         return self._desk.refuse(request, error) if error else self._desk.done(request, fates=self._errands.fates)
@@ -219,12 +230,10 @@ class Lane:
             config_epoch=lane_epoch(self._config, self.sink),
             incarnation=self._heart.begin(),
             trigger=self._pace.begin(),
-            spark_ui=self._session.sparkContext.uiWebUrl or "",
+            spark_ui=self._query.session.sparkContext.uiWebUrl or "",
         )
         reach(Failpoint.LANE_STARTING)
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        starting = starting_offsets(self._config, self.sink)
-        self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
+        starting = self._query.start(settings)
         self.failure = None
         self.state = LaneState.RUNNING
         self._log.info("lane_started", incarnation=settings.incarnation, trigger=settings.trigger, starting=starting)
@@ -233,7 +242,7 @@ class Lane:
         self._heart.read()
         if self.status and self.status.failure:
             self._fail(self.status.failure)
-        elif self._query is None or not self._query.isActive:
+        elif not self._query.is_active:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._is_idle:
             self._heart.speak(State.RUNNING)
@@ -247,9 +256,7 @@ class Lane:
     @property
     def _is_idle(self) -> bool:
         """Between two micro-batches no stage runs: all it took is committed, and nobody beats the heart but we."""
-        if self._pace.trigger is Trigger.REALTIME or self._query is None:
-            return False
-        return not self._query.status["isTriggerActive"]
+        return self._pace.trigger is not Trigger.REALTIME and self._query.is_between_batches
 
     @property
     def _is_silent(self) -> bool:
@@ -257,7 +264,7 @@ class Lane:
         return self._heart.silent_seconds() > patience and self._heart.redis_answers()
 
     def _fail(self, failure: Failure) -> None:
-        self._end_query()
+        self._query.end()
         self.failure = failure
         fields = {"code": failure.code, "message": failure.message, "remedy": failure.remedy}
         if failure.kind in (StreamError.__name__, DecodeError.__name__):
@@ -276,7 +283,7 @@ class Lane:
         self.state = LaneState.DRAINING
 
     def _has_drained(self) -> bool:
-        if self._query is None or not self._query.isActive:
+        if not self._query.is_active:
             return True
         self._heart.read()
         if self._is_idle:
@@ -287,13 +294,4 @@ class Lane:
         if not self._has_drained():
             self._log.warning("lane_not_drained", seconds=_DRAIN_SECONDS)
             self._heart.kill()
-        self._end_query()
-
-    def _end_query(self) -> None:
-        query, self._query = self._query, None
-        if query is not None:
-            with contextlib.suppress(PySparkException):
-                query.stop()
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            self._checkpoint = None
+        self._query.end()

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.reloads import Reloads
 from tidegate.errors import ConfigError, ExitCode, classify
 from tidegate.observability import logs
 from tidegate.observability.tracing import check_installed
 from tidegate_processor.pipeline import run
-from tidegate_processor.reloads import Reloads
 from tidegate_processor.sinks.registry import OPTIONS
 from tidegate_processor.spark.session import check as check_session
 from tidegate_processor.transforms.registry import check as check_transforms
@@ -36,7 +36,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         config = _loaded(options)
         logs.configure("processor", config.pipeline, level=config.log.level, style=config.log.format)
-        reloads = Reloads(Path(options.config), config, lambda: _loaded(options))
+        reloads = Reloads("processor", Path(options.config), config, lambda: _loaded(options))
         signal.signal(signal.SIGHUP, lambda *_: reloads.ask())
         return run(reloads, stop)
     except ConfigError as error:

@@ -71,6 +71,10 @@ class ProcessorMetrics:
         )
         self._cpu = self.all.gauge("part_cpu", "seconds", "CPU time of the same; it only grows.", **part)
 
+    def follow(self, sinks: Sequence[str]) -> None:
+        """Series of these alone from now on."""
+        self.all.relabel("sink", sinks)
+
     def observe_spark(self, figures: Figures) -> None:
         self._heap.set(figures.heap_bytes)
         self._heap_limit.set(figures.heap_limit_bytes)

@@ -6,7 +6,7 @@ Spark's Kafka source ─▶ stage.py: ingest → decode → route → encode →
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from confluent_kafka.error import KafkaError
 from tidegate.checkpoint.connect import connect
 from tidegate.clock import BROKERS_TIME
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.reloads import Reloads
 from tidegate.contracts import names
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TransientError
@@ -27,8 +28,8 @@ from tidegate_processor.behind import Behind
 from tidegate_processor.cursor_keeping import CursorKeeper
 from tidegate_processor.kafka_clients import client, librdkafka_settings
 from tidegate_processor.lane import Lane
+from tidegate_processor.lanes import Lanes
 from tidegate_processor.metrics import ProcessorMetrics
-from tidegate_processor.reloads import Reloads
 from tidegate_processor.spark import failures
 from tidegate_processor.spark.executors import are_elsewhere, await_executors
 from tidegate_processor.spark.figures import SparkWatch
@@ -68,64 +69,38 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
             warm_up(session)
             _log.info("session_warm")
 
-        def lane(sink: str) -> Lane:
-            config = reloads.in_force
+        def lane(config: PipelineConfig, sink: str) -> Lane:
             return Lane(session, config, sink, connect(config.redis))
 
-        lanes = {sink: lane(sink) for sink in sinks}
+        lanes = Lanes(reloads.in_force, lane)
         cursors = CursorKeeper()
         try:
             behind = Behind(connect(config.redis), config.pipeline, sinks)
-            watches = _Watches(SparkWatch(session), behind, cursors)
-            return _watch(reloads, lanes, lane, health, metrics, stop, topics, watches)
+            watches = _Watches(health, metrics, SparkWatch(session), behind, cursors)
+            return _watch(reloads, lanes, stop, topics, watches)
         finally:
             with ExitStack() as ended:
                 ended.callback(session.stop)
                 ended.callback(cursors.close)
-                _stop(list(lanes.values()))
+                _stop(lanes.everyone)
 
 
-def _watch(
-    reloads: Reloads,
-    lanes: dict[str, Lane],
-    new_lane: Callable[[str], Lane],
-    health: Health,
-    metrics: ProcessorMetrics,
-    stop: threading.Event,
-    topics: "_Topics",
-    watches: "_Watches",
-) -> ExitCode:
+def _watch(reloads: Reloads, lanes: Lanes, stop: threading.Event, topics: "_Topics", watches: "_Watches") -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
-    outdated: set[str] = set()
     while not stop.wait(_TICK_SECONDS):
-        outdated |= reloads.look()
-        for sink, lane in lanes.items():
+        if reloads.look() is not None:
+            lanes.follow(reloads.in_force)
+            watches.follow([sink.name for sink in reloads.in_force.sinks])
+        lanes.settle()
+        for lane in lanes:
             if stop.is_set():  # a lane that starts may wait for servers that are away
                 break
             lane.tick(raw_topic_exists=topics.are_ready)
-            if sink in outdated and _stands(lane):
-                lanes[sink] = new_lane(sink)
-                outdated.discard(sink)
-                _log.info("lane_reconfigured", sink=sink)
-            _tell(lanes[sink], health)
-        _tell_configuration(reloads, health)
-        watches.cursors.look(reloads.in_force, {sink: lane.state for sink, lane in lanes.items()})
-        watches.behind.look()
-        metrics.observe(lanes.values(), watches.behind, is_refused=reloads.refusal is not None)
-        metrics.observe_spark(watches.spark.look())
-        if all(lane.state is LaneState.LOST for lane in lanes.values()):
+            lanes.renew(lane)
+        watches.look(reloads, lanes)
+        if lanes.are_lost:
             return ExitCode.LOST
     return ExitCode.CLEAN
-
-
-def _stands(lane: Lane) -> bool:
-    """Drained, at a frame's boundary, so that another one can go on by another configuration. What is lost or under
-    way otherwise is left to end first."""
-    lane.begin_stop()
-    if lane.state not in (LaneState.WAITING, LaneState.PAUSED):
-        return False
-    lane.finish_stop()
-    return True
 
 
 def _stop(lanes: Sequence[Lane]) -> None:
@@ -139,13 +114,11 @@ def _stop(lanes: Sequence[Lane]) -> None:
 
 
 def _tell_configuration(reloads: Reloads, health: Health) -> None:
-    refusal = reloads.refusal
-    if refusal is None:
+    complaint = reloads.complaint
+    if complaint is None:
         health.up(_CONFIGURATION)
     else:
-        first = refusal.problems[0] if refusal.problems else None
-        what = f"{first.path}: {first.code}" if first else refusal.code
-        health.degraded(_CONFIGURATION, f"the file is refused, the one before is in force: {what}")
+        health.degraded(_CONFIGURATION, complaint)
 
 
 def _tell(lane: Lane, health: Health) -> None:
@@ -164,11 +137,27 @@ def _tell(lane: Lane, health: Health) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Watches:
-    """What is looked at beside the lanes."""
+    """What is looked at beside the lanes, and told of them."""
 
+    health: Health
+    metrics: ProcessorMetrics
     spark: SparkWatch
     behind: Behind
     cursors: CursorKeeper
+
+    def follow(self, sinks: Sequence[str]) -> None:
+        self.health.know([*sinks, _CONFIGURATION])
+        self.metrics.follow(sinks)
+        self.behind.follow(sinks)
+
+    def look(self, reloads: Reloads, lanes: Lanes) -> None:
+        for lane in lanes:
+            _tell(lane, self.health)
+        _tell_configuration(reloads, self.health)
+        self.cursors.look(reloads.in_force, {lane.sink: lane.state for lane in lanes})
+        self.behind.look()
+        self.metrics.observe(lanes, self.behind, is_refused=reloads.refusal is not None)
+        self.metrics.observe_spark(self.spark.look())
 
 
 class _Topics:

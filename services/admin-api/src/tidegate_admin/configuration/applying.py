@@ -1,7 +1,9 @@
-"""Applies a configuration: judged, compared, kept as a version, then written where services read it when they start.
+"""Applies a configuration: judged, compared, kept as a version, then written to the file that services read.
 
-What it takes to be in force stands in each change. A lane changes at the frame where it was drained, and its cursor
-says under which configuration it has delivered; its status says so too, so one sees which lanes follow still.
+They read it when they start, and again when it has changed: transforms, routes, and sinks that come or go take effect
+at once, if nothing else has changed with them. What it takes stands in each change. A lane changes at the frame where
+it was drained, and its cursor says under which configuration it has delivered; its status says so too, so one sees
+which lanes follow still.
 """
 
 from http import HTTPStatus
@@ -40,7 +42,7 @@ def apply(
                 code="CONFIGURATION_CHANGED",
                 remedy="GET …/configuration/versions, look at what is different, and give its digest in If-Match.",
             )
-        found = list(changes(now, wanted))
+        found = changes(now, wanted)
         fixed = [change.path for change in found if is_fixed(change.path)]
         if fixed:
             raise ApiError(

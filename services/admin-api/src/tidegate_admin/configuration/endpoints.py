@@ -69,7 +69,8 @@ Number = Annotated[int, Path(ge=1, le=999_999)]
 async def apply_configuration(
     deps: Given, of: Of, caller: Asking, once: DoneOnce, wanted: Apply, if_match: Match = None
 ) -> JSONResponse:
-    """It is written where services read it when they start; each change says which of them that is."""
+    """It is written to the file that services read; each change says whether they take it over at once, or which of
+    them is to be restarted."""
 
     _check(of.config.pipeline, wanted.confirm)
     seen = _seen(if_match)

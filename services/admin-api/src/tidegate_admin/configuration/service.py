@@ -15,6 +15,7 @@ from tidegate.config.document import parse_bytes
 from tidegate.config.epoch import config_epoch, lane_epoch
 from tidegate.config.load import pipeline_from
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.reloads import is_hot
 from tidegate.errors import ConfigError, Problem, TransientError
 from tidegate_admin.configuration.schemas import Candidate, Change, Difference, Verdict
 from tidegate_admin.errors import FieldProblem
@@ -34,6 +35,8 @@ _EFFECTS = {
     "log": "restart every service",
     "tracing": "restart the reader and the processor",
 }
+_AT_ONCE = "at once"
+_WITH_OTHERS = "with the restart that another change asks for"
 _FIXED = {
     "pipeline": "another pipeline: topics, keys and slot have other names",
     "source.slot": "another slot: another generation, and a gap unless a snapshot is taken",
@@ -82,7 +85,7 @@ async def compare(now: PipelineConfig, candidate: Candidate, judge: Judge) -> Di
     before = {sink.name for sink in now.sinks}
     return Difference(
         valid=True,
-        changes=list(changes(now, wanted)),
+        changes=changes(now, wanted),
         epoch_before=config_epoch(now),
         epoch_after=config_epoch(wanted),
         lanes=[
@@ -93,8 +96,15 @@ async def compare(now: PipelineConfig, candidate: Candidate, judge: Judge) -> Di
     )
 
 
-def changes(before: PipelineConfig, after: PipelineConfig) -> Iterator[Change]:
-    return _changes(shown(before), shown(after), "")
+def changes(before: PipelineConfig, after: PipelineConfig) -> list[Change]:
+    """A running service takes a file over as a whole or not at all, so what would take effect at once waits for what
+    does not."""
+    found = list(_changes(shown(before), shown(after), ""))
+    if all(change.effect == _AT_ONCE for change in found):
+        return found
+    return [
+        change.model_copy(update={"effect": _WITH_OTHERS}) if change.effect == _AT_ONCE else change for change in found
+    ]
 
 
 def is_fixed(path: str) -> bool:
@@ -142,4 +152,6 @@ def _value(value: Any) -> Any:
 
 def _effect(path: str) -> str:
     fixed = next((effect for prefix, effect in _FIXED.items() if f"{path}.".startswith(f"{prefix}.")), None)
+    if not fixed and is_hot(path):
+        return _AT_ONCE
     return fixed or _EFFECTS.get(path.partition(".")[0], "restart the processor")

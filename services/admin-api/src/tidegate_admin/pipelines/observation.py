@@ -87,6 +87,9 @@ class StatusReader:
         self._acks: _Values[Ack] = _Values()
         """Of that generation: what is an ack in one is none in another."""
 
+    def follow(self, config: PipelineConfig) -> None:
+        self._config = config
+
     async def read(self) -> Statuses:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):

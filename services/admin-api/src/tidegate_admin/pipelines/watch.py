@@ -5,7 +5,7 @@ that does not answer delays its own pipeline only, and its absence is part of th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from time import monotonic, time_ns
 
@@ -36,6 +36,11 @@ class Observer:
         self._statuses = StatusReader(config)
         self._slot = SlotReader(config.source)
         self._levels = Levels()
+
+    def follow(self, config: PipelineConfig) -> None:
+        """Sinks may have come or gone; its servers are the same."""
+        self.config = config
+        self._statuses.follow(config)
 
     async def look(self) -> PipelineView:
         statuses, slot = await asyncio.gather(self._read_statuses(), self._read_slot())
@@ -71,7 +76,13 @@ class Watch:
         self._pictures = Pictures(lambda view: PipelineModel.of(view, self.components(view.name)))
         self.looked = asyncio.Event()
         """Set once every pipeline has been looked at."""
-        self.health = Health(name for observer in self._observers.values() for name in component_names(observer.config))
+        self.health = Health(self._components())
+
+    def follow(self, config: PipelineConfig) -> None:
+        """By this one from now on. What is new is down until it has been looked at."""
+        self._observers[config.pipeline].follow(config)
+        self._parts[config.pipeline] = _parts_of(config)
+        self.health.know(self._components())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,6 +106,10 @@ class Watch:
         """Of the last look, if there was one."""
         view = self.asked(name)
         return None if view is None else self._pictures.text(view, rendering)
+
+    def _components(self) -> Iterator[str]:
+        for observer in self._observers.values():
+            yield from component_names(observer.config)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -32,6 +32,7 @@ from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, failed
 from tidegate_reader.snapshot.store import Kept, Store
 
 if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
     from tidegate.contracts.ack import Ack
     from tidegate.contracts.gap import Gap
     from tidegate_reader.framer import Framer
@@ -58,6 +59,7 @@ class Snapshots:
     ) -> None:
         """`at_start`: acks, required sinks, id of the raw topic and where it begins. `gap`: if its frame is left."""
         self._at_start, self._gap = at_start, gap
+        self._required = at_start[1]
         self.desk = desk(self)
         self._around, self._outlet, self._readers, self._store = around, outlet, readers, store
         self._exported, self._epoch = exported, epoch
@@ -66,6 +68,11 @@ class Snapshots:
         self.jobs = {each.id: Job(each, kept.tables.get(each.id, {})) for each in kept.snapshots.values()}
         self._news, self._preceded = asyncio.Event(), asyncio.Event()
         readers.on_finished, readers.on_piece = self._finished, self.mark_started
+
+    def follow(self, config: PipelineConfig) -> None:
+        """Sinks may have come or gone."""
+        self._required = config.required_sinks
+        self.desk.follow(config)
 
     async def _begin(self) -> None:
         """What the configuration asks for is written down before anything of it is read."""
@@ -166,13 +173,13 @@ class Snapshots:
         """What every required sink has is never read again."""
         for job in self.jobs.values():
             record = job.record
-            if record.end_offset and not record.is_delivered and is_delivered(record, acks, self._at_start[1]):
+            if record.end_offset and not record.is_delivered and is_delivered(record, acks, self._required):
                 job.record = replace(record, is_delivered=True)
                 await self._store.write(job.record)
 
     def lost(self, acks: Mapping[str, Ack], beginning: int) -> list[str]:
         """Snapshots of which a required sink lacks rows that the raw topic, which begins there, does not hold."""
-        _, required, topic_id, _ = self._at_start
+        required, topic_id = self._required, self._at_start[2]
         return [job.record.id for job in self.jobs.values() if is_lost(job.record, acks, required, topic_id, beginning)]
 
     async def _read_again(self, job: Job) -> None:

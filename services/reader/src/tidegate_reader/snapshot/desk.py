@@ -38,6 +38,7 @@ from tidegate_reader.snapshot.records import SnapshotRecord
 from tidegate_reader.snapshot.refusals import beside_a_standby, forgotten
 
 if TYPE_CHECKING:
+    from tidegate.config.pipeline import PipelineConfig
     from tidegate.contracts.ack import Ack
     from tidegate_reader.snapshot.board import Board
     from tidegate_reader.snapshot.coordinator import Snapshots
@@ -67,6 +68,9 @@ class SnapshotDesk:
         self._around, self._snapshots, self._board, self._side = around, snapshots, board, side
         self._acks, self._new_sinks = acks, new_sinks
         self._pipeline = around.config.pipeline
+
+    def follow(self, config: PipelineConfig) -> None:
+        self._new_sinks.follow(config)
 
     async def run(self) -> None:
         while True:

@@ -32,14 +32,19 @@ if TYPE_CHECKING:
 
 class NewSinks:
     def __init__(self, config: PipelineConfig, snapshots: Snapshots, readers: Readers) -> None:
-        self._config, self._snapshots, self._readers = config, snapshots, readers
+        self._snapshots, self._readers = snapshots, readers
+        self.follow(config)
+
+    def follow(self, config: PipelineConfig) -> None:
+        """By this configuration from now on; who has had a snapshot is known by its name, and gets no second one."""
+        self._config = config
         self._waiting = [sink for sink in config.sinks if sink.start_from is StartFrom.SNAPSHOT]
 
     async def look(self, acks: Mapping[str, Ack]) -> None:
         for sink in [sink for sink in self._waiting if sink.name in acks]:
             if not any(job.record.by == _owner(sink) for job in self._snapshots.jobs.values()):
                 await self._ask(sink)
-            self._waiting.remove(sink)
+            self._waiting = [each for each in self._waiting if each.name != sink.name]
 
     async def _ask(self, sink: SinkConfig) -> None:
         async with self._readers.asking() as link:

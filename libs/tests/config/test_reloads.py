@@ -8,9 +8,10 @@ import pytest
 import yaml
 from kit.pipelines import document, secrets_of
 
+from tidegate.config.epoch import lane_epoch
 from tidegate.config.load import load_pipeline
 from tidegate.config.pipeline import PipelineConfig
-from tidegate_processor.reloads import Reloads
+from tidegate.config.reloads import Reloads, names
 
 REDIS = "redis://:secret@127.0.0.1:6379"
 ENVIRON = secrets_of(redis_url=REDIS)
@@ -23,7 +24,7 @@ class File:
         self.values = document("shop", kafka="127.0.0.1:9092", redis_url=REDIS)
         self.values["sinks"].append({"name": "others", "type": "kafka_topics"})
         self.write()
-        self.reloads = Reloads(path, self.load(), self.load, lambda: self.time)
+        self.reloads = Reloads("processor", path, self.load(), self.load, lambda: self.time)
 
     def load(self) -> PipelineConfig:
         return load_pipeline(self.path, (), ENVIRON)
@@ -36,8 +37,17 @@ class File:
         found: set[str] = set()
         for _ in range(seconds):
             self.time += 1.0
-            found |= self.reloads.look()
+            found |= self.look()
         return found
+
+    def look(self) -> set[str]:
+        """Sinks of which the configuration that is in force now says something else than the one before."""
+        before = self.reloads.look()
+        if before is None:
+            return set()
+        now, kept = self.reloads.in_force, names(before) & names(self.reloads.in_force)
+        changed = {sink for sink in kept if lane_epoch(before, sink) != lane_epoch(now, sink)}
+        return changed | (names(before) ^ names(now))
 
 
 @pytest.fixture
@@ -74,12 +84,40 @@ def test_routes_are_taken_over(file: File) -> None:
     assert file.after(3) == {"events"}
 
 
+def test_a_sink_that_comes_is_in_force_and_one_that_goes_is_not(file: File) -> None:
+    del file.values["sinks"][0]
+    file.values["sinks"].append({"name": "third", "type": "kafka_topics"})
+    file.write()
+
+    assert file.after(3) == {"events", "third"}
+    assert names(file.reloads.in_force) == {"others", "third"}
+
+
+def test_in_what_order_sinks_stand_is_nothing_new(file: File) -> None:
+    file.values["sinks"].reverse()
+    file.write()
+
+    assert file.after(3) == set()
+    assert file.reloads.complaint is None
+
+
+def test_one_that_leaves_and_comes_back_with_other_options_takes_two_files(file: File) -> None:
+    gone = file.values["sinks"].pop()
+    file.write()
+    assert file.after(3) == {"others"}
+    file.values["sinks"].append(gone | {"required": False})
+    file.write()
+
+    assert file.after(3) == {"others"}
+    assert not file.reloads.in_force.sink("others").required
+
+
 def test_who_asks_need_not_wait(file: File) -> None:
     file.values["transforms"] = [MASK]
     file.write()
     file.reloads.ask()
 
-    assert file.reloads.look() == {"events", "others"}
+    assert file.look() == {"events", "others"}
     assert file.after(5) == set()
 
 
@@ -101,8 +139,17 @@ def _elsewhere(values: dict[str, Any]) -> None:
     values["kafka"]["bootstrap"] = "127.0.0.1:9093"
 
 
-def _another_sink(values: dict[str, Any]) -> None:
+def _another_sink_and_more(values: dict[str, Any]) -> None:
     values["sinks"].append({"name": "third", "type": "kafka_topics"})
+    values["snapshot"] = {"mode": "always"}
+
+
+def _not_required_any_more(values: dict[str, Any]) -> None:
+    values["sinks"][1]["required"] = False
+
+
+def _no_sink(values: dict[str, Any]) -> None:
+    values["sinks"] = []
 
 
 def _both(values: dict[str, Any]) -> None:
@@ -115,7 +162,9 @@ def _both(values: dict[str, Any]) -> None:
     [
         (_broken, "CONFIG_INVALID", {"transforms[0].options.columns", "transforms[0].options.how"}),
         (_elsewhere, "CONFIG_NEEDS_RESTART", {"kafka.bootstrap"}),
-        (_another_sink, "CONFIG_NEEDS_RESTART", {"sinks.third"}),
+        (_another_sink_and_more, "CONFIG_NEEDS_RESTART", {"snapshot.mode"}),
+        (_not_required_any_more, "CONFIG_NEEDS_RESTART", {"sinks.others.required"}),
+        (_no_sink, "CONFIG_INVALID", {"sinks"}),
         (_both, "CONFIG_NEEDS_RESTART", {"sinks.events.options.partitions"}),
     ],
 )
