@@ -39,8 +39,8 @@ CALL_SECONDS = 30.0
 # The brokers finish a transaction behind the answer to its commit, and ask whoever begins the next one meanwhile to
 # come again. After 100 ms, the default, a busy lane's transactions took 119 ms at p90; after 2 ms, 16.
 RETRY_BACKOFF_MS = 2
-# Whoever sends commits or flushes, which waits for nothing. Until then full batches go and a rest waits: what has lingered
-# behind a batch on its way is not sent, as the client has one at a time on its way, and its thread spins meanwhile.
+# Whoever sends commits or flushes, which waits for nothing. Until then full batches go and a rest waits: the client has
+# one batch of a partition on its way at a time, and its thread spins while more has lingered behind it.
 LINGER_MS = 1000
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
