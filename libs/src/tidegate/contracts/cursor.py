@@ -34,6 +34,8 @@ class Cursor:
     rewound_epoch: int = 0
     """The epoch the lane was in when it was rewound into an older one: until it has come to that again it acks nothing,
     for its claims would be an older epoch's."""
+    writers: int = 1
+    """How many writers the lane had: this is the cursor of one of them, and about its own changes."""
 
     @property
     def newest_epoch(self) -> int:
@@ -41,12 +43,14 @@ class Cursor:
         return max(self.epoch, self.rewound_epoch)
 
     def encode(self) -> str:
-        rewound: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
+        at_times: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
         if self.rewound_from is not None:
-            rewound["rewound_from"] = encode_position(self.rewound_from)
+            at_times["rewound_from"] = encode_position(self.rewound_from)
+        if self.writers > 1:
+            at_times["writers"] = self.writers
         return seal(
             {
-                **rewound,
+                **at_times,
                 **members_of(self.refused),
                 "generation": self.generation,
                 "topic_id": self.topic_id,
@@ -75,6 +79,7 @@ def decode_cursor(metadata: str) -> Cursor:
                 "rewound_from": None if rewound is None else decode_position(rewound),
                 "refused": refused_shapes(document),
                 "rewound_epoch": document.get("rewound_epoch", 0),
+                "writers": document.get("writers", 1),
             },
         )
         bytes.fromhex(cursor.epoch_nonce)

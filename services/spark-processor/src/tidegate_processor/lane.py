@@ -4,6 +4,7 @@
 | --------- | ----------------------------------------------------------------------------- | -------------------- |
 | waiting   | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
 | running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
+|           | drained where its number of writers changes (writers.py) → waiting            |                      |
 |           | the other trigger is better now (pace.py) → draining                          |                      |
 |           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
 | draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
@@ -22,16 +23,12 @@ fenced.
 """
 
 import contextlib
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.backoff import Backoff
 from tidegate.config.epoch import lane_epoch
@@ -48,10 +45,10 @@ from tidegate_processor.errands import Errands
 from tidegate_processor.heartbeat import Heartbeat
 from tidegate_processor.pace import Pace
 from tidegate_processor.rewind import Terms
-from tidegate_processor.spark.query import start_query
+from tidegate_processor.spark.running import RunningQuery
 from tidegate_processor.stage import StageSettings
-from tidegate_processor.starting import starting_offsets
 from tidegate_processor.table import LaneState, Step, step
+from tidegate_processor.writers import start_of
 
 # A worker has to boot, import and warm up before it speaks the first time; without a cache it compiles for a minute.
 _FIRST_WORD_SECONDS = 120.0
@@ -72,8 +69,9 @@ class Lane:
         self._errands = Errands(config, sink, client)
         self._pace = Pace(config.sink(sink).trigger)
         self._log = logs.get(f"lane.{sink}")
-        self._query: StreamingQuery | None = None
-        self._checkpoint: Path | None = None
+        self._query: RunningQuery | None = None
+        self._until: int | None = None
+        """Its writers' number changes behind that offset."""
         self._started = self._drain_until = self._next_try = 0.0
         self._backoff = Backoff(0.5, longest_seconds=30, healthy_seconds=60)
         self._errand: tuple[LaneRequest, LaneState] | None = None
@@ -110,7 +108,7 @@ class Lane:
         if self.state is LaneState.DRAINING:
             with contextlib.suppress(PySparkException):  # a query that has failed is none to wait for
                 while self._query and time.monotonic() < self._drain_until and not self._has_drained():
-                    self._query.awaitTermination(0.05)
+                    self._query.await_end(0.05)
             self._end_drained()
         self._errands.close()
         self._end_query()
@@ -213,27 +211,35 @@ class Lane:
 
     def _start(self) -> None:
         self._started = time.monotonic()
+        incarnation = self._heart.begin()
+        reach(Failpoint.LANE_STARTING)
+        start = start_of(self._config, self.sink)
+        self._heart.writers, self._until = start.writers, start.until
+        pace = self._pace.begin()
         settings = StageSettings(
             config=self._config,
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
-            incarnation=self._heart.begin(),
-            trigger=self._pace.begin(),
+            incarnation=incarnation,
+            trigger=pace if start.writers == 1 else Trigger.BATCH,
             spark_ui=self._session.sparkContext.uiWebUrl or "",
+            writers=start.writers,
+            until=start.until,
         )
-        reach(Failpoint.LANE_STARTING)
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        starting = starting_offsets(self._config, self.sink)
-        self._query = start_query(self._session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
+        self._query = RunningQuery.start(self._session, self._config, settings, start.starting)
         self.failure = None
         self.state = LaneState.RUNNING
-        self._log.info("lane_started", incarnation=settings.incarnation, trigger=settings.trigger, starting=starting)
+        fields = {"trigger": settings.trigger, "starting": start.starting, "writers": start.writers}
+        self._log.info("lane_started", incarnation=incarnation, **fields)
 
     def _watch(self) -> None:
         self._heart.read()
         if self.status and self.status.failure:
             self._fail(self.status.failure)
-        elif self._query is None or not self._query.isActive:
+        elif self._until is not None and self.status and self.status.state is State.DRAINED:
+            self._end_query()  # it has come as far as it was to go
+            self._begin_anew()
+        elif self._query is None or not self._query.is_active:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._is_idle:
             self._heart.speak(State.RUNNING)
@@ -246,10 +252,7 @@ class Lane:
 
     @property
     def _is_idle(self) -> bool:
-        """Between two micro-batches no stage runs: all it took is committed, and nobody beats the heart but we."""
-        if self._pace.trigger is Trigger.REALTIME or self._query is None:
-            return False
-        return not self._query.status["isTriggerActive"]
+        return self._query is not None and self._query.is_idle
 
     @property
     def _is_silent(self) -> bool:
@@ -276,7 +279,7 @@ class Lane:
         self.state = LaneState.DRAINING
 
     def _has_drained(self) -> bool:
-        if self._query is None or not self._query.isActive:
+        if self._query is None or not self._query.is_active:
             return True
         self._heart.read()
         if self._is_idle:
@@ -292,8 +295,4 @@ class Lane:
     def _end_query(self) -> None:
         query, self._query = self._query, None
         if query is not None:
-            with contextlib.suppress(PySparkException):
-                query.stop()
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            self._checkpoint = None
+            query.end()
