@@ -42,7 +42,7 @@ KEYLESS = Relation(
     16388, "public", "log", ReplicaIdentity.NOTHING, tuple(Column(0, each.name, each.type_oid, -1) for each in COLUMNS)
 )
 TABLES = {relation.relation_id: relation for relation in (*KEYED, FULL, KEYLESS)}
-KEYS = [b"%d" % key for key in range(6)]
+KEYS = [b"%d" % key for key in range(4)]
 MOST_FAILURES = 6
 _names = itertools.count()
 

@@ -32,6 +32,7 @@ class Heartbeat:
         self.incarnation = 0
         self.writers = 1
         """Of this incarnation. What several say is put together here, and told in the lane's name."""
+        self._writers_said: LaneStatus | None = None
         self._pids: tuple[int, ...] = ()
         self._heard = self._looked = time.monotonic()
         """When `status` was new, or the incarnation began, as much later as Redis has not answered since; and when it
@@ -43,7 +44,7 @@ class Heartbeat:
     def begin(self) -> int:
         """A new incarnation. Stages of older ones commit nothing more, also if this machine's clock was set back."""
         self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000, self._posted() + 1)
-        self.status = None
+        self.status = self._writers_said = None
         self._heard = self._looked = time.monotonic()
         self.post(Command.RUN)
         return self.incarnation
@@ -131,8 +132,10 @@ class Heartbeat:
         statuses = [status for status in statuses if status.incarnation == self.incarnation]
         self._pids = tuple(status.pid for status in statuses)
         status = put_together(statuses, self.writers)
-        if status is not None and status != self.status:
-            self._redis.set(self._key, status.encode())
+        if status is None or status == self._writers_said:
+            return self.status  # what the driver has said since stands
+        self._redis.set(self._key, status.encode())
+        self._writers_said = status
         return status
 
 
