@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,12 @@ from kit.frames import ORDERS
 from kit.topics import Inbox, inbox
 from kit.wait import wait
 
+from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
+from tidegate.contracts.request import Asked, LaneOutcome, LaneRequest, Result, decode_outcome
 from tidegate.contracts.status import LaneStatus
 from tidegate.pgoutput.messages import Delete, Insert, OldKind, Truncate, Update
+from tidegate.position import before
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -127,16 +131,16 @@ def test_a_writer_is_killed_in_the_middle_and_each_event_is_there_once_and_in_or
     changes.send(*changes.rows(2))
     fleet.processor.start()
     with consumed(changes) as box:
-        before = work_side_by_side(fleet, 2)
+        killed = work_side_by_side(fleet, 2)
         changes.send(*changes.rows(30), *changes.for_all(), *changes.rows(30))
         box.until(lambda found: len(found) > 3 * ROWS_A_FRAME, START_SECONDS, "some of it")
-        os.kill(before[1].pid, signal.SIGKILL)
+        os.kill(killed[1].pid, signal.SIGKILL)
         changes.send(*changes.rows(5), *changes.for_all(), *changes.rows(5))
 
         judge(changes, box)
         wait(lambda: fleet.is_acked, 20, "the ack says all of it")
         assert all(status.events > 0 for status in statuses(fleet, 2))
-        assert before[0].incarnation < work_side_by_side(fleet, 2)[0].incarnation
+        assert killed[0].incarnation < work_side_by_side(fleet, 2)[0].incarnation
     assert fleet.processor.stop() == 0
 
 
@@ -157,3 +161,38 @@ def test_their_number_changes_where_all_agree_whoever_was_killed_before(fleet: F
             wait(lambda: fleet.is_acked, 20, "the ack says all of it")
             if writers > 1:
                 work_side_by_side(fleet, writers)
+
+
+def asked(fleet: FedProcessor, what: Asked, **more: Any) -> LaneOutcome:
+    request = LaneRequest(uuid.uuid4().hex, what, "a test", unix_microseconds(), **more)
+    fleet.client.rpush(names.lane_requests_key(fleet.pipeline, "events"), request.encode())
+    key = names.lane_outcome_key(fleet.pipeline, "events", request.id)
+    return decode_outcome(wait(lambda: fleet.client.get(key), START_SECONDS, f"the outcome of {what}"))
+
+
+def test_a_rewound_lane_delivers_again_by_all_writers_and_a_paused_one_keeps_its_places(fleet: FedProcessor) -> None:
+    changes = Changes(fleet)
+    changes.send(*changes.rows(2))
+    fleet.processor.start()
+    with consumed(changes) as box:
+        work_side_by_side(fleet, 2)
+        place = fleet.log.safe_lsn
+        changes.send(*changes.rows(3))
+        judge(changes, box)
+        wait(lambda: fleet.is_acked, 20, "the ack says all of it")
+        acked = fleet.acked()["position"]
+
+        assert asked(fleet, Asked.REWIND, position=before(place)).result is Result.DONE
+        changes.written["UPDATE"] += 3 * ROWS_A_FRAME
+        total = changes.written.total()
+        box.until(lambda found: len(found) >= total, START_SECONDS, "the same again")
+        ids = Counter(json.loads(message.value())["id"] for message in box.messages)
+        assert Counter({1: 2 * ROWS_A_FRAME, 2: 3 * ROWS_A_FRAME}) == Counter(ids.values())
+        assert acked == fleet.acked()["position"]
+
+        assert asked(fleet, Asked.PAUSE).result is Result.DONE
+        changes.send(*changes.rows(2))
+        assert asked(fleet, Asked.RESUME).result is Result.DONE
+        box.until(lambda found: len(found) >= changes.written.total(), START_SECONDS, "the rest")
+        wait(lambda: fleet.is_acked, 20, "the ack grows again")
+        assert len(box.messages) == changes.written.total()

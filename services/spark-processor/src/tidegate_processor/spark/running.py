@@ -33,12 +33,12 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        return self._query.isActive
+        return bool(self._query.isActive)
 
     @property
     def is_idle(self) -> bool:
         """Between two micro-batches no stage runs: all it took is committed, and only the driver beats the heart."""
-        return self._trigger is not Trigger.REALTIME and not bool(self._query.status["isTriggerActive"])
+        return self._trigger is not Trigger.REALTIME and not self._query.status["isTriggerActive"]
 
     def await_end(self, seconds: float) -> None:
         self._query.awaitTermination(seconds)
