@@ -164,3 +164,14 @@ def test_what_does_not_go_with_several_writers_is_refused(options: dict[str, Any
 
     assert [code] == [problem.code for problem in refused.value.problems]
     check(configured("shop", "127.0.0.1:1", url, writers=1, options=options))
+
+
+def test_more_writers_than_there_are_slots_are_refused() -> None:
+    url = "redis://127.0.0.1:1"
+    sinks = [{"name": f"a{at}", "type": "kafka_topics", "trigger": "batch", "writers": 16} for at in range(5)]
+    config = checked(document("shop", kafka="127.0.0.1:1", redis_url=url, sinks=sinks), secrets_of(redis_url=url))
+
+    with pytest.raises(ConfigError) as refused:
+        check(config)
+
+    assert [problem.code for problem in refused.value.problems] == ["WRITERS_SLOTS"]

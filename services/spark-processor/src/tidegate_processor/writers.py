@@ -26,6 +26,8 @@ from tidegate_processor.sinks.registry import cursors_of
 from tidegate_processor.sinks.shared.seated import GatheredProducer, agree
 from tidegate_processor.starting import starting_offsets
 
+LOCAL_SLOTS = 64
+"""Of Spark in the driver's own process."""
 _log = logs.get("processor")
 
 
@@ -57,13 +59,18 @@ def start_of(config: PipelineConfig, name: str) -> Start:
 
 def check(config: PipelineConfig) -> None:
     """What options of a sink do not go with several writers."""
-    problems = tuple(problem for sink in config.sinks if sink.writers > 1 for problem in _problems(sink))
+    problems = [problem for sink in config.sinks if sink.writers > 1 for problem in _problems(sink)]
+    if config.processor.master == "local" and sum(sink.writers for sink in config.sinks) > LOCAL_SLOTS:
+        reason = f"each writer holds one of {LOCAL_SLOTS} slots, and those of a lane run at once"
+        problems.append(
+            Problem("sinks", "WRITERS_SLOTS", reason, "Give fewer lanes several writers, or use a cluster.")
+        )
     if problems:
         raise ConfigError(
             "the configuration is refused: what does not go with several writers",
             code="CONFIG_INVALID",
             remedy="Mend what is listed.",
-            problems=problems,
+            problems=tuple(problems),
         )
 
 
