@@ -161,6 +161,7 @@ def test_their_number_changes_where_all_agree_whoever_was_killed_before(fleet: F
             wait(lambda: fleet.is_acked, 20, "the ack says all of it")
             if writers > 1:
                 work_side_by_side(fleet, writers)
+    assert fleet.processor.log().count("lane_writers_changed") == 4  # from one to two at the very beginning
 
 
 def asked(fleet: FedProcessor, what: Asked, **more: Any) -> LaneOutcome:
