@@ -25,6 +25,7 @@ fenced.
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 import redis
 from pyspark.errors import PySparkException
@@ -229,8 +230,7 @@ class Lane:
         self._query = RunningQuery.start(self._session, self._config, settings, start.starting)
         self.failure = None
         self.state = LaneState.RUNNING
-        fields = {"trigger": settings.trigger, "starting": start.starting, "writers": start.writers}
-        self._log.info("lane_started", incarnation=incarnation, **fields)
+        self._log.info("lane_started", incarnation=incarnation, trigger=settings.trigger, **asdict(start))
 
     def _watch(self) -> None:
         self._heart.read()

@@ -38,11 +38,11 @@ class Share:
         kind = frame.header.kind
         if kind is FrameKind.MARK:
             return decode_mark(frame.body).kind in _EVENTS
-        return kind is FrameKind.WAL and frame.header.changes > 0 and self._owned(frame, after).is_for_all
+        return kind is FrameKind.WAL and _has_messages(frame) and self._owned(frame, after).is_for_all
 
     def of(self, frame: Frame, after: Position) -> tuple[Frame, Position]:
         """What is to be delivered of a frame, and behind which position. A row of a snapshot is new by its offset."""
-        if frame.header.kind is FrameKind.MARK or not frame.header.changes:
+        if frame.header.kind is FrameKind.MARK or not _has_messages(frame):
             return frame, after
         if not self._seat.is_alone:
             owned = self._owned(frame, after)
@@ -80,6 +80,11 @@ class Share:
         if len(self._checked) > _SHAPES_KEPT:
             self._checked.clear()
         self._checked.update(shapes)
+
+
+def _has_messages(frame: Frame) -> bool:
+    """Ticks have none; a snapshot's rows are counted as changes."""
+    return frame.header.messages > 0 or frame.header.changes > 0
 
 
 def _key_transformed(table: str) -> ConfigError:
