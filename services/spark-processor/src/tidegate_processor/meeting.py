@@ -25,7 +25,8 @@ from tidegate.errors import DecodeError, TransientError
 from tidegate.observability import logs
 from tidegate.position import Position
 
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
+"""As long as a worker may take for its first word. One that is slow is waited for; one that stands fails by itself."""
 _LOOK_SECONDS = 0.005
 
 _log = logs.get("lane.meeting")
@@ -65,6 +66,7 @@ class Meeting:
         """`between` is called while somebody is waited for, `is_stopping` tells whether that is for nothing."""
         self._redis, self._key, self._incarnation = client, names.lane_arrivals_key(pipeline, sink), incarnation
         self._between, self._is_stopping = between, is_stopping
+        self._is_answered = True
 
     def arrive(self, writer: int, topic_id: str, offset: int, position: Position) -> None:
         """Redis away, it is said when it answers again: nobody gets past this one until then."""
@@ -127,7 +129,11 @@ class Meeting:
 
     def _answers(self, is_so: Callable[[], bool]) -> bool:
         try:
-            return is_so()
+            answer = is_so()
         except redis.RedisError as error:
-            _log.failure("arrivals_unreadable", error)
+            if self._is_answered:
+                _log.failure("arrivals_unreadable", error)
+            self._is_answered = False
             return False
+        self._is_answered = True
+        return answer
