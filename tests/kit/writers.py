@@ -19,7 +19,7 @@ from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.mark import decode_mark
-from tidegate.errors import TransientError
+from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
 from tidegate_processor.decode import Change
 from tidegate_processor.kafka_clients import RawTopicView
@@ -29,6 +29,8 @@ from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.stage import _is_old
 from tidegate_processor.writer_delivery import WriterDelivery
 
+POISON = b"poison"
+"""In a row that the target refuses."""
 _STEP_SECONDS = 20.0
 
 
@@ -56,21 +58,31 @@ class Told:
 
 
 @dataclass(slots=True)
+class Written:
+    """And not yet committed."""
+
+    events: list[Change | Told] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Target:
     """Where all writers write: what is committed is there with the cursors of one transaction, or nothing is."""
 
     cursors: dict[int, Cursor] = field(default_factory=dict)
     tokens: dict[int, int] = field(default_factory=dict)
     delivered: list[Change | Told] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
 
     def fence(self, writer: int) -> int:
         self.tokens[writer] = self.tokens.get(writer, 0) + 1
         return self.tokens[writer]
 
-    def commit(self, writer: int, token: int, written: Sequence[Change | Told], cursors: dict[int, Cursor]) -> None:
+    def commit(self, writer: int, token: int, written: "Written", cursors: dict[int, Cursor]) -> None:
         if self.tokens[writer] != token:
             raise TransientError("fenced by a newer writer", code="SINK_FENCED")
-        self.delivered += written
+        self.delivered += written.events
+        self.letters += written.letters
         self.cursors |= cursors
 
 
@@ -80,7 +92,7 @@ class SeatedSink:
     def __init__(self, target: Target, seat: Seat, pause: Callable[[], None]) -> None:
         self._target, self._seat, self._pause = target, seat, pause
         self._token = 0
-        self._written: list[Change | Told] = []
+        self._written = Written()
 
     def ping(self) -> None:
         return
@@ -93,25 +105,28 @@ class SeatedSink:
 
     def write(self, frame: Frame, after: Position) -> Receipt:
         if frame.header.kind is FrameKind.MARK:
-            self._written.append(Told(frame.header.first, decode_mark(frame.body).kind))
+            self._written.events.append(Told(frame.header.first, decode_mark(frame.body).kind))
             return Receipt(1, 0)
-        changes = [change for change, _ in reference.row_changes(frame, after)]
-        self._written += changes
-        return Receipt(len(changes), 0)
+        changes = list(reference.row_changes(frame, after))
+        poison = RecordError("this row is poison", code="POISON", remedy="Take it away.")
+        refused = [reference.rejected(*each, poison) for each in changes if POISON in each[0].raw]
+        good = [change for change, _ in changes if POISON not in change.raw]
+        self._written.events += good
+        return Receipt(len(good), 0, tuple(refused))
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        raise AssertionError(letters)
+        self._written.letters += letters
 
     def commit(self, cursor: Cursor) -> None:
         self._pause()
         own = replace(cursor, writers=self._seat.writers)
         cursors = {self._seat.writer: own, **self._seat.others_cursors(own)}
         self._target.commit(self._seat.writer, self._token, self._written, cursors)
-        self._written = []
+        self._written = Written()
         self._pause()
 
     def close(self) -> None:
-        self._written = []
+        self._written = Written()
 
 
 class Worker(threading.Thread):
