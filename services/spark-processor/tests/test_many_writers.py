@@ -28,6 +28,8 @@ from tidegate.position import before
 pytestmark = pytest.mark.timeout(300)
 
 KEYS, ROWS_A_FRAME = 200, 500
+LONG = 250
+"""Frames, so that what is killed at the first of their events is in the middle of them: a commit has 10,000."""
 
 
 @pytest.fixture
@@ -132,8 +134,9 @@ def test_a_writer_is_killed_in_the_middle_and_each_event_is_there_once_and_in_or
     fleet.processor.start()
     with consumed(changes) as box:
         killed = work_side_by_side(fleet, 2)
-        changes.send(*changes.rows(30), *changes.for_all(), *changes.rows(30))
-        box.until(lambda found: len(found) > 3 * ROWS_A_FRAME, START_SECONDS, "some of it")
+        seen = len(box.until(lambda found: len(found) >= 2 * ROWS_A_FRAME, START_SECONDS, "what one writer began with"))
+        changes.send(*changes.rows(LONG), *changes.for_all(), *changes.rows(30))
+        box.until(lambda found: len(found) > seen, START_SECONDS, "some of it")
         os.kill(killed[1].pid, signal.SIGKILL)
         changes.send(*changes.rows(5), *changes.for_all(), *changes.rows(5))
 
@@ -158,7 +161,7 @@ def test_their_number_changes_where_all_agree_whoever_was_killed_before(fleet: F
         work_side_by_side(fleet, 2)
         for writers in (3, 1, 2):
             seen = len(box.messages)
-            changes.send(*changes.rows(100), *changes.for_all(), *changes.rows(30))
+            changes.send(*changes.rows(LONG), *changes.for_all(), *changes.rows(30))
             box.until(lambda found, seen=seen: len(found) > seen, START_SECONDS, "some of it")
             fleet.processor.kill()
             set_writers(fleet, tmp_path, writers)

@@ -58,7 +58,7 @@ class Cursor:
                 "epoch_nonce": self.epoch_nonce,
                 "seq": self.seq,
                 "next_offset": self.next_offset,
-                "position": encode_position(self.position),
+                _position_member(self.writers): encode_position(self.position),
                 "safe_lsn": encode_fixed_lsn(self.safe_lsn),
                 "config_epoch": self.config_epoch,
                 "incarnation": self.incarnation,
@@ -66,23 +66,31 @@ class Cursor:
         ).decode()
 
 
+def _position_member(writers: object) -> str:
+    """What a writer has of its own changes says nothing of the others': whoever knows of one writer only must not find
+    it, and refuses the cursor."""
+    return "position" if writers == 1 else "share_position"
+
+
 def decode_cursor(metadata: str) -> Cursor:
     document = unseal(metadata.encode(errors="surrogatepass"))
     try:
-        rewound = document.get("rewound_from")
+        rewound, writers = document.get("rewound_from"), document.get("writers", 1)
         cursor = build(
             Cursor,
             document
             | {
-                "position": decode_position(document["position"]),
+                "position": decode_position(document[_position_member(writers)]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "rewound_from": None if rewound is None else decode_position(rewound),
                 "refused": refused_shapes(document),
                 "rewound_epoch": document.get("rewound_epoch", 0),
-                "writers": document.get("writers", 1),
+                "writers": writers,
             },
         )
         bytes.fromhex(cursor.epoch_nonce)
+        if cursor.writers < 1:
+            raise ValueError("a lane without writers")
         return cursor
     except (KeyError, ValueError):
         raise DecodeError("this cursor lacks what a cursor must say", code="CURSOR_MALFORMED") from None
