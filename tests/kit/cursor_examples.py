@@ -1,4 +1,4 @@
-"""Cursors: as they are, of a lane that was rewound, of one that refuses a shape; and acks. See contract_examples."""
+"""Cursors: as they are, of a lane that was rewound, has several writers, or refuses a shape; and acks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +27,7 @@ def cursor_examples(cursor: Cursor) -> dict[str, Parts]:
         "cursor.json": cursor,
         "cursor-rewound.json": replace(cursor, rewound_from=Position(cursor.safe_lsn, 0)),
         "cursor-rewound-epoch.json": replace(cursor, rewound_epoch=cursor.epoch + 1),
+        "cursor-writers.json": replace(cursor, writers=4),
         "cursor-refusing.json": replace(cursor, refused=REFUSED),
     }
     return {name: (each, each.encode().encode(), _decoded) for name, each in named.items()}

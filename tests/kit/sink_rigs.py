@@ -29,7 +29,7 @@ from tidegate.contracts.frame import Frame, decode_frame
 from tidegate.contracts.names import dead_letter_topic
 from tidegate.events import Operation
 from tidegate_processor.sinks.base import Sink
-from tidegate_processor.sinks.registry import cursor_of, make_sink
+from tidegate_processor.sinks.registry import cursor_of, make_sink, make_whole_sink
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 from tidegate_processor.speaking import Speak, nobody_listens
 
@@ -114,6 +114,14 @@ class KafkaTopicsRig(EventRig):
 
     def values(self) -> Iterable[bytes]:
         return committed(self.kafka, f"{self.prefix}.public.orders")
+
+
+class WholeRig(KafkaTopicsRig):
+    """As the driver opens it, who speaks for all writers."""
+
+    def make(self, config: PipelineConfig | None = None, speak: Speak = nobody_listens) -> Sink:
+        config = config or self.config
+        return make_whole_sink(config, config.sink(SINK))
 
 
 class AtLeastOnceRig(KafkaTopicsRig):
@@ -209,6 +217,7 @@ class PgTableRig(Rig):
 
 RIGS: dict[str, type[Rig]] = {
     "kafka_topics": KafkaTopicsRig,
+    "kafka_topics, all writers": WholeRig,
     "kafka_topics, at least once": AtLeastOnceRig,
     "stdout": StdoutRig,
     "file": FileRig,

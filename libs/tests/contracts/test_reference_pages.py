@@ -48,7 +48,7 @@ def test_the_table_of_the_header_is_its_layout() -> None:
     ("heading", "document"),
     [
         ("Ack", "ack.json ack-refusing.json"),
-        ("Cursor", "cursor-rewound.json cursor-rewound-epoch.json cursor-refusing.json"),
+        ("Cursor", "cursor-rewound.json cursor-rewound-epoch.json cursor-writers.json cursor-refusing.json"),
         ("Control", "control.json"),
         ("Lineage", "lineage-failover.json lineage-options.json"),
         ("Dead letter", "dead-letter-v1-transaction.json"),

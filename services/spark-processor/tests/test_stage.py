@@ -51,7 +51,7 @@ class Fed(Stage):
     """With a whole queue before it, and no server behind it."""
 
     def __init__(self, log: RawLog, sink: MemorySink, link: Link) -> None:
-        self.settings = SimpleNamespace(incarnation=1)  # type: ignore[assignment]
+        self.settings = SimpleNamespace(incarnation=1, until=None)  # type: ignore[assignment]
         self._link = link  # type: ignore[assignment]
         self._state = State.RUNNING
         self._queue = FrameQueue()

@@ -14,7 +14,6 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.lineage import Lineage
 from tidegate.lsn import Lsn
 from tidegate.position import Position
-from tidegate_processor import starting
 from tidegate_processor.starting import starting_offsets
 
 FROM = ["now", "snapshot", "earliest"]
@@ -33,7 +32,6 @@ def configured(redis, prefix: str, monkeypatch: pytest.MonkeyPatch):
     secrets = secrets_of(redis_url=redis.url)
     for name, value in secrets.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(starting, "cursor_of", lambda *_: None)
 
     def made(begins: str) -> PipelineConfig:
         sinks = [{"name": "events", "type": "kafka_topics", "from": begins}]
@@ -47,14 +45,14 @@ def test_a_lane_that_has_acked_reads_all_that_was_fed_again_for_it(client, prefi
     client.set(names.lineage_key(prefix), Lineage(GENERATION, 2, "again", Lsn(1), ("events",), ()).encode())
     write_ack(client, prefix, Ack("events", GENERATION.id, 1, "topic", 1, Position(Lsn(16), 1), Lsn(32), 0))
 
-    assert starting_offsets(configured(begins), "events") == "earliest"
+    assert starting_offsets(configured(begins), "events", []) == "earliest"
 
 
 @pytest.mark.parametrize("begins", FROM)
 def test_a_lane_without_a_past_begins_where_it_is_told_to(client, prefix: str, configured, begins) -> None:
     expected = "earliest" if begins == "earliest" else "latest"
-    assert starting_offsets(configured(begins), "events") == expected
+    assert starting_offsets(configured(begins), "events", []) == expected
 
     client.set(names.lineage_key(prefix), Lineage(GENERATION, 2, "again", Lsn(1), ("events",), ("events",)).encode())
 
-    assert starting_offsets(configured(begins), "events") == expected
+    assert starting_offsets(configured(begins), "events", []) == expected

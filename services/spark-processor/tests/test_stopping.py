@@ -16,7 +16,6 @@ from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TransientError
 from tidegate_processor import pipeline
 from tidegate_processor.lane import Lane
-from tidegate_processor.pace import Pace
 from tidegate_processor.spark.lane_query import LaneQuery
 from tidegate_processor.table import LaneState
 
@@ -49,12 +48,11 @@ class FailedQuery:
         return
 
 
-def draining(query: Any) -> Lane:
+def draining(query: Any, trigger: Trigger = Trigger.REALTIME) -> Lane:
     lane = object.__new__(Lane)
     lane.sink, lane.state = "events", LaneState.DRAINING
     lane._query, lane._drain_until = LaneQuery(None, None), time.monotonic() + 60  # type: ignore[arg-type]
-    lane._query._query = query
-    lane._pace = Pace(Trigger.REALTIME)
+    lane._query._query, lane._query._trigger = query, trigger
     lane._errands = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     lane._log = SimpleNamespace(warning=lambda *_, **__: None)  # type: ignore[assignment]
     nothing = SimpleNamespace(read=lambda: None, status=None, kill=lambda: None)
@@ -72,7 +70,7 @@ def test_a_stage_that_dies_while_it_drains_does_not_break_the_stop() -> None:
 
 def test_an_idle_lane_that_leaves_micro_batches_has_drained_at_once() -> None:
     """No stage runs that could say so: until it has ended it is a lane of micro-batches, whatever the next one is."""
-    lane = draining(SimpleNamespace(isActive=True, status={"isTriggerActive": False}))
+    lane = draining(SimpleNamespace(isActive=True, status={"isTriggerActive": False}), Trigger.BATCH)
     said: list[State] = []
     status = SimpleNamespace(state=State.RUNNING)
 
@@ -81,8 +79,6 @@ def test_an_idle_lane_that_leaves_micro_batches_has_drained_at_once() -> None:
         status.state = state
 
     lane._heart = SimpleNamespace(read=lambda: None, status=status, speak=speak)  # type: ignore[assignment]
-    lane._pace = Pace(Trigger.BATCH)
-    lane._pace.wanted = Trigger.REALTIME
 
     assert lane._has_drained()
     assert said == [State.DRAINED]

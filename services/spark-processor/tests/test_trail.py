@@ -33,6 +33,8 @@ class Rig:
         self.kept = Kept()
         settings: Any = SimpleNamespace(
             config=SimpleNamespace(pipeline="shop"),
+            writer=0,
+            writers=1,
             sink="events",
             incarnation=4,
             config_epoch="",
@@ -168,6 +170,8 @@ def test_more_than_may_be_on_the_way_is_dropped_and_counted(monkeypatch: pytest.
 def test_without_tracing_sink_and_link_are_what_they_would_be() -> None:
     settings: Any = SimpleNamespace(
         config=SimpleNamespace(pipeline="shop", tracing=None),
+        writer=0,
+        writers=1,
         sink="e",
         incarnation=1,
         config_epoch="",

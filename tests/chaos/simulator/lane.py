@@ -92,9 +92,8 @@ class Worker:
                 delivery = self._opened()
             self.is_kept = False
             is_new = self._lane.server.cursor is None and delivery.counters.frames == 0
-            ledger = self._lane.ledger
-            if is_new and (ledger.is_late or not ledger.counts):  # let go already, a required one is owed no more either
-                ledger.suffix_from = _first_whole(remembered_header(records[0][1]))
+            if is_new and not self._lane.ledger.is_owed_all:
+                self._lane.ledger.suffix_from = _first_whole(remembered_header(records[0][1]))
             delivery.feed(records)
         self._die_at(KillPoint.BEFORE_COMMIT)
         self._obey()

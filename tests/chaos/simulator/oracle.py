@@ -5,7 +5,7 @@ frames from the topic model, durability from the sink models.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from chaos.simulator.gaps import Announced, announced_by, pass_gaps
@@ -65,6 +65,11 @@ class LaneLedger:
     is_recorded: bool = False
     """That it is not required any more, since it was the last time."""
     is_in_file: bool = True
+
+    @property
+    def is_owed_all(self) -> bool:
+        """It was there at the beginning, and was counted on ever since."""
+        return self.counts and not self.is_late and self.joined_at == ZERO
 
 
 class Oracle:
@@ -227,9 +232,13 @@ class Oracle:
                     return True
         return False
 
-    def required_is_lost(self, slot: Slot | None, topic: RawTopic) -> bool:
-        """Of those whom the reader counts on, or would count on by the file."""
-        asked = [lane for lane in self.lanes.values() if lane.counts or (lane.required and lane.is_in_file)]
+    def required_is_lost(self, slot: Slot | None, topic: RawTopic, named: Collection[str]) -> bool:
+        """Of those whom the reader counts on, or would count on by the file as it is, or as it has read it."""
+        asked = [
+            lane
+            for lane in self.lanes.values()
+            if lane.counts or (lane.required and (lane.is_in_file or lane.name in named))
+        ]
         return any(self.is_lost(lane, slot, topic) for lane in asked)
 
     def _required(self) -> list[LaneLedger]:

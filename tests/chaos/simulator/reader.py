@@ -113,6 +113,11 @@ class ReaderProcess:
         self._coroutine: Coroutine[Any, Any, None] = self._life()
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """By the file that it has read."""
+        return tuple(self._config.required_sinks)
+
+    @property
     def is_running(self) -> bool:
         return self.exit_code is None and self.publisher is not None
 

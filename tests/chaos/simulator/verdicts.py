@@ -61,7 +61,8 @@ def check_reader_lost(world: "World", error: TidegateError | None) -> None:
         return  # retention took what told on which timeline the newest frames are, and Redis forgot it
     if error is not None and error.code == "GAP_LOST" and _is_left_behind(world):
         return
-    if not world.oracle.required_is_lost(world.server.slot, world.topic):
+    named = world.acting.required if world.acting is not None else ()
+    if not world.oracle.required_is_lost(world.server.slot, world.topic, named):
         raise Violation("I7", f"reader LOST without a loss ({error.code if error else '?'})", str(error))
 
 

@@ -11,6 +11,7 @@ from tidegate.columns.casts import EXTENSIONS, cast_of
 from tidegate.columns.copy_rows import insert_entries
 from tidegate.columns.envelopes import EventSource
 from tidegate.columns.json_encode import FrameEncoder
+from tidegate.columns.owners import FrameOwners
 from tidegate.columns.rewrites import FrameRewriter
 from tidegate.columns.sampled import SampledScan
 from tidegate.columns.typed import Caster
@@ -35,6 +36,9 @@ def warm() -> None:
     FrameEncoder(source, lambda *_: "").encode(frame)
     for batch in FrameDecoder(source).decode(frame):
         Caster().cast(batch)
+    owners = FrameOwners(2)
+    owned = owners.of(frame, BEGINNING)
+    owners.only(frame, owned, owned.of(owned.owners[0] ^ 1))
     FrameRewriter(_masked, lambda *_: True).rewrite(frame)
     SampledScan(Sampler(1.0)).of(frame, BEGINNING)
     window = Window(_RELATION, BEGINNING)

@@ -43,6 +43,13 @@ class SinkConfig(Model):
         description="`realtime` delivers in milliseconds, `batch` in micro-batches, for less CPU an event; `auto` is "
         "`realtime`, and `batch` while the lane is more than half a minute behind.",
     )
+    writers: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Side by side, under the trigger `batch`: each delivers its share of the keys, and keeps a core "
+        "busy. Only for sinks that keep their cursor in the brokers' transactions (`kafka_topics`).",
+    )
     start_from: StartFrom = Field(
         StartFrom.EARLIEST,
         alias="from",
@@ -65,6 +72,23 @@ class SinkConfig(Model):
     )
     # Kept as written: the processor's registry knows the model, the other services need none of it.
     options: dict[str, Any] = Field(default_factory=dict, repr=False, description="Options of this kind of sink.")
+
+    @field_validator("writers", mode="after")
+    @classmethod
+    def _gather_in_time(cls, writers: int, info: ValidationInfo) -> int:
+        if writers > 1 and info.data.get("trigger", Trigger.REALTIME) is not Trigger.BATCH:
+            raise refuse(
+                code="WRITERS_TRIGGER",
+                reason="several writers meet where a micro-batch ends, and a real-time batch lasts an hour",
+                remedy="Set trigger: batch for this sink, or writers: 1.",
+            )
+        if writers > 1 and info.data.get("type", SinkType.KAFKA_TOPICS) is not SinkType.KAFKA_TOPICS:
+            raise refuse(
+                code="WRITERS_SINK",
+                reason="this kind of sink has one cursor, and several writers need one each",
+                remedy="Set writers: 1, or use kafka_topics.",
+            )
+        return writers
 
     @field_validator("toast", mode="after")
     @classmethod

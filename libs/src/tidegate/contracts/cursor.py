@@ -34,6 +34,8 @@ class Cursor:
     rewound_epoch: int = 0
     """The epoch the lane was in when it was rewound into an older one: until it has come to that again it acks nothing,
     for its claims would be an older epoch's."""
+    writers: int = 1
+    """How many writers the lane had: this is the cursor of one of them, and about its own changes."""
 
     @property
     def newest_epoch(self) -> int:
@@ -41,12 +43,14 @@ class Cursor:
         return max(self.epoch, self.rewound_epoch)
 
     def encode(self) -> str:
-        rewound: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
+        at_times: dict[str, object] = {"rewound_epoch": self.rewound_epoch} if self.rewound_epoch else {}
         if self.rewound_from is not None:
-            rewound["rewound_from"] = encode_position(self.rewound_from)
+            at_times["rewound_from"] = encode_position(self.rewound_from)
+        if self.writers > 1:
+            at_times["writers"] = self.writers
         return seal(
             {
-                **rewound,
+                **at_times,
                 **members_of(self.refused),
                 "generation": self.generation,
                 "topic_id": self.topic_id,
@@ -54,7 +58,7 @@ class Cursor:
                 "epoch_nonce": self.epoch_nonce,
                 "seq": self.seq,
                 "next_offset": self.next_offset,
-                "position": encode_position(self.position),
+                _position_member(self.writers): encode_position(self.position),
                 "safe_lsn": encode_fixed_lsn(self.safe_lsn),
                 "config_epoch": self.config_epoch,
                 "incarnation": self.incarnation,
@@ -62,22 +66,31 @@ class Cursor:
         ).decode()
 
 
+def _position_member(writers: object) -> str:
+    """What a writer has of its own changes says nothing of the others': whoever knows of one writer only must not find
+    it, and refuses the cursor."""
+    return "position" if writers == 1 else "share_position"
+
+
 def decode_cursor(metadata: str) -> Cursor:
     document = unseal(metadata.encode(errors="surrogatepass"))
     try:
-        rewound = document.get("rewound_from")
+        rewound, writers = document.get("rewound_from"), document.get("writers", 1)
         cursor = build(
             Cursor,
             document
             | {
-                "position": decode_position(document["position"]),
+                "position": decode_position(document[_position_member(writers)]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "rewound_from": None if rewound is None else decode_position(rewound),
                 "refused": refused_shapes(document),
                 "rewound_epoch": document.get("rewound_epoch", 0),
+                "writers": writers,
             },
         )
         bytes.fromhex(cursor.epoch_nonce)
+        if cursor.writers < 1:
+            raise ValueError("a lane without writers")
         return cursor
     except (KeyError, ValueError):
         raise DecodeError("this cursor lacks what a cursor must say", code="CURSOR_MALFORMED") from None

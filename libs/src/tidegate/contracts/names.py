@@ -21,14 +21,15 @@ def scratch_topic(pipeline: str) -> str:
     return f"tidegate.{pipeline}.scratch"
 
 
-def lane_group(pipeline: str, sink: str) -> str:
-    """Consumer group that holds a lane's cursor, as metadata of the committed offset. It has no members."""
-    return f"tidegate.{pipeline}.{sink}"
+def lane_group(pipeline: str, sink: str, writer: int = 0) -> str:
+    """Consumer group that holds the cursor of a lane, or of one of its writers, as metadata of the committed offset. It
+    has no members."""
+    return _of_writer(f"tidegate.{pipeline}.{sink}", writer)
 
 
-def lane_transactional_id(pipeline: str, sink: str) -> str:
-    """Transactional id of a lane's producer: who opens it fences whoever had it before."""
-    return f"tidegate.{pipeline}.{sink}"
+def lane_transactional_id(pipeline: str, sink: str, writer: int = 0) -> str:
+    """Transactional id of the producer of a lane, or of one of its writers: who opens it fences who had it before."""
+    return _of_writer(f"tidegate.{pipeline}.{sink}", writer)
 
 
 def ack_key(pipeline: str, generation: str) -> str:
@@ -59,6 +60,21 @@ def lane_status_key(pipeline: str, sink: str) -> str:
 def lane_control_key(pipeline: str, sink: str) -> str:
     """Sealed control value: what the driver asks of the lane's stage."""
     return f"tidegate:{pipeline}:lane:{sink}:control"
+
+
+def lane_writer_status_key(pipeline: str, sink: str, writer: int) -> str:
+    """The status of one writer of a lane that has several, every second. The lane's own is made of them."""
+    return f"tidegate:{pipeline}:lane:{sink}:writer:{writer}"
+
+
+def lane_arrivals_key(pipeline: str, sink: str) -> str:
+    """Hash: field = writer of the lane, value = sealed arrival: at which offset it stands, all before being durable."""
+    return f"tidegate:{pipeline}:lane:{sink}:arrivals"
+
+
+def lane_acks_key(pipeline: str, generation: str, sink: str) -> str:
+    """Hash: field = writer and count, value = sealed ack of this writer. The sink's ack is the least of them."""
+    return f"tidegate:{pipeline}:lane:{sink}:acks:{generation}"
 
 
 def lane_requests_key(pipeline: str, sink: str) -> str:
@@ -104,3 +120,8 @@ def snapshots_key(pipeline: str) -> str:
 def snapshot_tables_key(pipeline: str, snapshot: str) -> str:
     """Hash: field = `schema.table`, value = how far that table is. Written by the reader, kept for a month."""
     return f"tidegate:{pipeline}:snapshot:{snapshot}:tables"
+
+
+def _of_writer(name: str, writer: int) -> str:
+    """The first one's is the lane's; no sink's name has a dot."""
+    return f"{name}.{writer}" if writer else name

@@ -121,6 +121,8 @@ class LaneStatus(_Status):
     """Unix microseconds of the report that began to say so; 0 before anything was delivered."""
     gaps: int = 0
     """Passed by this incarnation: what lay in them came to the sink by a snapshot, or not at all."""
+    is_alone: bool = False
+    """Of one of several writers: it delivers the changes of all of them, and what it says is true of all."""
     dropped_spans: int = 0
     """Of sampled transactions, that no collector has taken from this incarnation."""
 

@@ -152,6 +152,7 @@ async def begin(
     since = options_since(options, log.told, lineage, (decided.position, *(ack.position for ack in acks.values())))
     record = _record(decided, slot_start.lsn, history, (options, since), checked, branch)
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
+    await _check_lineage(config, lineage)
     await tombstone(config, lineage, acks)
     said = _lineage(generation, decided, required, acks, record)
     await _say(config, said)
@@ -189,6 +190,17 @@ def _lineage(
     unacked = tuple(sink for sink in required if sink not in acks)
     place = generation, decided.number, record.topic_id, decided.kept_from
     return Lineage(*place, required, unacked, record.options, record.branch, record.options_since)
+
+
+async def _check_lineage(config: PipelineConfig, lineage: Lineage | None) -> None:
+    """Until the slot was ours, the reader before us may have taken over a file that we have not read."""
+    now = await _read_lineage(config)
+    if now is not None and now.required != (lineage.required if lineage else now.required):
+        raise TransientError(
+            "another reader has counted on other sinks meanwhile",
+            code="EPOCH_RACE",
+            remedy="The reader starts again, by the file as it is now.",
+        )
 
 
 async def _check_history(

@@ -142,6 +142,10 @@ class Delivery:
     def has_cursor(self) -> bool:
         return self._committed is not None
 
+    def has_come_to(self, offset: int) -> bool:
+        """Whether its cursor stands there, or beyond."""
+        return self._committed is not None and self._committed.next_offset >= offset
+
     @property
     def _stands_here(self) -> bool:
         """Whether the committed cursor is about this topic, not about one that was there before."""

@@ -11,6 +11,7 @@ import redis
 
 from tidegate.checkpoint.redis_store import read_ack, read_lineage, write_ack
 from tidegate.checkpoint.store import AckOutcome
+from tidegate.checkpoint.writer_acks import write_writers_ack
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
 from tidegate.contracts.ack import Ack
@@ -20,6 +21,7 @@ from tidegate.contracts.lineage import Lineage
 from tidegate.contracts.status import Failure, LaneStatus, State
 from tidegate.errors import DecodeError, StreamError, TidegateError, TransientError
 from tidegate.observability import logs
+from tidegate_processor.seat import Seat
 
 if TYPE_CHECKING:
     from tidegate_processor.commit import Delivery
@@ -37,6 +39,7 @@ class LaneLink:
         self._settings = settings
         self._started = unix_microseconds()
         self._acked: Ack | None = None
+        self.seat = Seat(settings.writer, settings.writers)
         self._last = self._status(State.STARTING)
 
     def acked(self, generation: str) -> Ack | None:
@@ -53,7 +56,7 @@ class LaneLink:
         if known and _place(ack) == _place(known) and ack.time - known.time < _REPUBLISH_SECONDS * 1e6:
             return
         try:
-            outcome = write_ack(self._client, self._pipeline, ack)
+            outcome = self._written(ack)
         except TransientError as error:
             _log.failure("ack_late", error, sink=ack.sink)
             return
@@ -64,6 +67,11 @@ class LaneLink:
                 remedy="The lane has read frames that are void. Restart it; report this with the log lines before it.",
             )
         self._acked = ack
+
+    def _written(self, ack: Ack) -> AckOutcome:
+        if self.seat.writers == 1:
+            return write_ack(self._client, self._pipeline, ack)
+        return write_writers_ack(self._client, self._pipeline, ack, self.seat.acks_for, self.seat.writers)
 
     def report(self, state: State, delivery: "Delivery | None", failure: Failure | None = None) -> None:
         self._last = self._status(state, failure=failure, **(self._figures(delivery) if delivery else {}))
@@ -113,9 +121,15 @@ class LaneLink:
 
     def _publish(self) -> None:
         try:
-            self._client.set(names.lane_status_key(self._pipeline, self._settings.sink), self._last.encode())
+            self._client.set(self._status_key, self._last.encode())
         except redis.RedisError as error:
             _log.failure("status_late", error, sink=self._settings.sink)
+
+    @property
+    def _status_key(self) -> str:
+        if self.seat.writers == 1:
+            return names.lane_status_key(self._pipeline, self._settings.sink)
+        return names.lane_writer_status_key(self._pipeline, self._settings.sink, self.seat.writer)
 
     def _status(self, state: State, **fields: Any) -> LaneStatus:
         return LaneStatus(
@@ -125,6 +139,7 @@ class LaneLink:
             config_epoch=self._settings.config_epoch,
             trigger=self._settings.trigger,
             spark_ui=self._settings.spark_ui,
+            is_alone=self.seat.is_alone,
             state=state,
             pid=os.getpid(),
             time=unix_microseconds(),

@@ -13,7 +13,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.errors import TidegateError
 from tidegate.observability import logs
 from tidegate_processor.sinks.base import CURSOR_KEPT_SECONDS
-from tidegate_processor.sinks.registry import keeps_cursor_in_group, make_sink
+from tidegate_processor.sinks.registry import keeps_cursor_in_group, make_whole_sink
 from tidegate_processor.table import LaneState
 
 _FIRST_SECONDS = 600.0
@@ -48,7 +48,7 @@ class CursorKeeper:
 
 def keep(config: PipelineConfig, name: str) -> None:
     try:
-        sink = make_sink(config, config.sink(name))
+        sink = make_whole_sink(config, config.sink(name))
         try:
             cursor = sink.open()
             if cursor is not None:

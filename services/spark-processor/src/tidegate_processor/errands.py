@@ -20,7 +20,7 @@ from tidegate.observability import logs
 from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.replayer import Replayer
 from tidegate_processor.rewind import Terms, set_back
-from tidegate_processor.sinks.registry import make_sink
+from tidegate_processor.sinks.registry import make_sink, make_whole_sink
 from tidegate_processor.trial import try_out
 
 Fates = dict[str, Fate]
@@ -121,12 +121,12 @@ class Errands:
 
     def _try(self) -> Fates:
         with KafkaRawLog(self._config) as log:
-            try_out(make_sink(self._config, self._config.sink(self._sink)), log)
+            try_out(make_whole_sink(self._config, self._config.sink(self._sink)), log)
         return {}
 
     def _set_back(self, terms: Terms) -> Fates:
         config = self._config
-        sink = make_sink(config, config.sink(self._sink))
+        sink = make_whole_sink(config, config.sink(self._sink))
         with KafkaRawLog(config) as log:
             cursor = set_back(sink, log, terms, self._acked)
         self._log.info("lane_rewound", position=cursor.position, offset=cursor.next_offset)

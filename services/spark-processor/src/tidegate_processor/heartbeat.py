@@ -20,6 +20,7 @@ from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.status import LaneStatus, State
 from tidegate.errors import DecodeError
 from tidegate.observability import logs
+from tidegate_processor.writer_statuses import put_together
 
 _HEARTBEAT_SECONDS = 1.0
 
@@ -29,6 +30,10 @@ class Heartbeat:
         self.status: LaneStatus | None = None
         """Of the current incarnation, or what the driver has said for it."""
         self.incarnation = 0
+        self.writers = 1
+        """Of this incarnation. What several say is put together here, and told in the lane's name."""
+        self._writers_said: LaneStatus | None = None
+        self._pids: tuple[int, ...] = ()
         self._heard = self._looked = time.monotonic()
         """When `status` was new, or the incarnation began, as much later as Redis has not answered since; and when it
         was looked for."""
@@ -39,7 +44,7 @@ class Heartbeat:
     def begin(self) -> int:
         """A new incarnation. Stages of older ones commit nothing more, also if this machine's clock was set back."""
         self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000, self._posted() + 1)
-        self.status = None
+        self.status = self._writers_said = None
         self._heard = self._looked = time.monotonic()
         self.post(Command.RUN)
         return self.incarnation
@@ -54,7 +59,7 @@ class Heartbeat:
     def read(self) -> None:
         before = self._looked
         try:
-            status = self._told()
+            status = self._told() if self.writers == 1 else self._told_by_all()
         except redis.RedisError:
             status = None
             self._heard += time.monotonic() - before
@@ -103,11 +108,11 @@ class Heartbeat:
     def kill(self) -> None:
         """Workers are descendants of this process; a pid that is not one of them is left alone. One on another machine
         of a cluster can't be reached: the sink fences it, and Spark ends its task."""
-        if self.status is None or not _is_our_worker(self.status.pid):
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.status.pid, signal.SIGKILL)
-            self._log.warning("lane_worker_killed", pid=self.status.pid)
+        pids = self._pids if self.writers > 1 else (self.status.pid,) if self.status else ()
+        for pid in filter(_is_our_worker, pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self._log.warning("lane_worker_killed", pid=pid)
 
     def redis_answers(self) -> bool:
         try:
@@ -124,11 +129,27 @@ class Heartbeat:
             return 0
 
     def _told(self) -> LaneStatus | None:
-        value = self._redis.get(self._key)
-        try:
-            return LaneStatus.decode(value) if isinstance(value, bytes) else None
-        except DecodeError:
-            return None
+        return _status(self._redis.get(self._key))
+
+    def _told_by_all(self) -> LaneStatus | None:
+        """None while one of them has not spoken in this incarnation."""
+        keys = [names.lane_writer_status_key(self._pipeline, self._sink, writer) for writer in range(self.writers)]
+        statuses = [status for value in self._redis.mget(keys) if (status := _status(value)) is not None]
+        statuses = [status for status in statuses if status.incarnation == self.incarnation]
+        self._pids = tuple(status.pid for status in statuses)
+        status = put_together(statuses, self.writers)
+        if status is None or status == self._writers_said:
+            return self.status  # what the driver has said since stands
+        self._redis.set(self._key, status.encode())
+        self._writers_said = status
+        return status
+
+
+def _status(value: object) -> LaneStatus | None:
+    try:
+        return LaneStatus.decode(value) if isinstance(value, bytes) else None
+    except DecodeError:
+        return None
 
 
 def _is_our_worker(pid: int) -> bool:

@@ -4,6 +4,7 @@
 | --------- | ----------------------------------------------------------------------------- | -------------------- |
 | waiting   | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
 | running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
+|           | drained where its number of writers changes (writers.py) → waiting            |                      |
 |           | the other trigger is better now (pace.py) → draining                          |                      |
 |           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
 | draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
@@ -28,6 +29,7 @@ fenced.
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 import redis
 from pyspark.errors import PySparkException
@@ -51,6 +53,7 @@ from tidegate_processor.rewind import Terms
 from tidegate_processor.spark.lane_query import LaneQuery
 from tidegate_processor.stage import StageSettings
 from tidegate_processor.table import LaneState, Step, step
+from tidegate_processor.writers import start_of
 
 # A worker has to boot, import and warm up before it speaks the first time; without a cache it compiles for a minute.
 _FIRST_WORD_SECONDS = 120.0
@@ -72,6 +75,8 @@ class Lane:
         self._pace = Pace(config.sink(sink).trigger)
         self._log = logs.get(f"lane.{sink}")
         self._query = LaneQuery(session, config)
+        self._until: int | None = None
+        """Its writers' number changes behind that offset."""
         self._started = self._drain_until = self._next_try = 0.0
         self._backoff = Backoff(0.5, longest_seconds=30, healthy_seconds=60)
         self._errand: tuple[LaneRequest, LaneState] | None = None
@@ -224,24 +229,33 @@ class Lane:
 
     def _start(self) -> None:
         self._started = time.monotonic()
+        incarnation = self._heart.begin()
+        reach(Failpoint.LANE_STARTING)
+        start = start_of(self._config, self.sink)
+        self._heart.writers, self._until = start.writers, start.until
+        pace = self._pace.begin()
         settings = StageSettings(
             config=self._config,
             sink=self.sink,
             config_epoch=lane_epoch(self._config, self.sink),
-            incarnation=self._heart.begin(),
-            trigger=self._pace.begin(),
+            incarnation=incarnation,
+            trigger=pace if start.writers == 1 else Trigger.BATCH,
             spark_ui=self._query.session.sparkContext.uiWebUrl or "",
+            writers=start.writers,
+            until=start.until,
         )
-        reach(Failpoint.LANE_STARTING)
-        starting = self._query.start(settings)
+        self._query.start(settings, start.starting)
         self.failure = None
         self.state = LaneState.RUNNING
-        self._log.info("lane_started", incarnation=settings.incarnation, trigger=settings.trigger, starting=starting)
+        self._log.info("lane_started", incarnation=incarnation, trigger=settings.trigger, **asdict(start))
 
     def _watch(self) -> None:
         self._heart.read()
         if self.status and self.status.failure:
             self._fail(self.status.failure)
+        elif self._until is not None and self.status and self.status.state is State.DRAINED:
+            self._query.end()  # it has come as far as it was to go
+            self._begin_anew()
         elif not self._query.is_active:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._is_idle:
@@ -255,8 +269,7 @@ class Lane:
 
     @property
     def _is_idle(self) -> bool:
-        """Between two micro-batches no stage runs: all it took is committed, and nobody beats the heart but we."""
-        return self._pace.trigger is not Trigger.REALTIME and self._query.is_between_batches
+        return self._query.is_idle
 
     @property
     def _is_silent(self) -> bool:

@@ -17,6 +17,7 @@ from tidegate_processor.pipeline import run
 from tidegate_processor.sinks.registry import OPTIONS
 from tidegate_processor.spark.session import check as check_session
 from tidegate_processor.transforms.registry import check as check_transforms
+from tidegate_processor.writers import check as check_writers
 
 _SECRETS = ("kafka", "redis", "transforms", "sinks", "tracing", "processor")
 """Sections whose secrets this service reads; it knows nothing of the source."""
@@ -50,6 +51,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _loaded(options: argparse.Namespace) -> PipelineConfig:
     config = load_pipeline(options.config, options.set, option_models=OPTIONS, secrets=_SECRETS)
     check_transforms(config)
+    check_writers(config)
     check_session(config)
     check_installed(config.tracing, "processor")
     return config

@@ -23,7 +23,7 @@ from tidegate_processor.letters_topic import LettersTopic
 from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.redelivery import Redelivery, whole
 from tidegate_processor.replay import Asked, Has, Letters, Watch, letters_in_order
-from tidegate_processor.sinks.registry import make_sink
+from tidegate_processor.sinks.registry import make_whole_sink
 from tidegate_processor.touches import touched_by_letter
 
 _LOOK_SECONDS = 120.0
@@ -58,7 +58,7 @@ class Replayer:
         return self._letters.fates(Has(generation.id, position, position), self._takes)
 
     def deliver(self, incarnation: int) -> dict[str, Fate]:
-        sink = make_sink(self._config, self._sink)
+        sink = make_whole_sink(self._config, self._sink)
         try:
             cursor = sink.open()  # fences, so that what is read next is all there is
             if cursor is None:

@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import redis
@@ -31,11 +32,14 @@ from tidegate_processor.commit import Delivery
 from tidegate_processor.epoch_walk import Seen
 from tidegate_processor.frame_queue import FrameQueue, Record
 from tidegate_processor.kafka_clients import look_at
+from tidegate_processor.meeting import Meeting
 from tidegate_processor.raw_log import KafkaRawLog
 from tidegate_processor.read_back import read_back
+from tidegate_processor.sinks.base import Sink
 from tidegate_processor.sinks.registry import make_sink
 from tidegate_processor.speaking import Paced, speaking
 from tidegate_processor.trail import open_trail
+from tidegate_processor.writer_delivery import WriterDelivery
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,6 +59,10 @@ class StageSettings:
     trigger: Trigger = Trigger.REALTIME
     log_style: str = "json"
     spark_ui: str = ""
+    writer: int = 0
+    writers: int = 1
+    until: int | None = None
+    """The raw offset before which it ends, once its cursor stands there."""
 
 
 def run_stage(settings: StageSettings, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
@@ -124,6 +132,7 @@ class Stage:
         while waiting or not has_ended:
             if not waiting:
                 waiting, has_ended = self._queue.take(_CONTROL_SECONDS)
+                waiting = self._wanted(waiting)
             if self._state is not State.RUNNING:
                 waiting.clear()
             if waiting:
@@ -142,7 +151,7 @@ class Stage:
                 if delivery.commit(at_the_end=is_ending):
                     self._link.acknowledge(delivery.ack())
                     reach(Failpoint.LANE_ACKED)
-            if self._state is State.DRAINING:
+            if self._state is State.DRAINING or self._is_far_enough(delivery):
                 self._state = State.DRAINED
                 report_at = 0.0
             if now >= report_at or ended:
@@ -153,10 +162,10 @@ class Stage:
         if self._delivery is None:
             settings = self.settings
             config = settings.config.lane(settings.sink)
-            self._delivery = Delivery(
+            self._delivery = self._kind_of_delivery()(
                 settings.config.pipeline,
                 config,
-                self._trail.sink(make_sink(settings.config, settings.config.sink(settings.sink), Paced(self._speak))),
+                self._sink(),
                 look=lambda: look_at(settings.config.kafka, settings.config.raw_topic.name),
                 acked=self._link.acked,
                 lineage=self._link.lineage,
@@ -168,6 +177,34 @@ class Stage:
             self._state = State.RUNNING
             self._log.info("lane_opened", position=self._delivery.position, incarnation=settings.incarnation)
         return self._delivery
+
+    def _kind_of_delivery(self) -> Callable[..., Delivery]:
+        seat, settings = self._link.seat, self.settings
+        if seat.writers == 1:
+            return Delivery
+        meeting = Meeting(
+            self._redis,
+            settings.config.pipeline,
+            settings.sink,
+            settings.incarnation,
+            between=Paced(self._speak),
+            is_stopping=lambda: self._state is State.DRAINING,
+        )
+        return partial(WriterDelivery, seat=seat, meeting=meeting)
+
+    def _sink(self) -> Sink:
+        seat, settings = self._link.seat, self.settings
+        sink = settings.config.sink(settings.sink)
+        made = make_sink(settings.config, sink, Paced(self._speak), seat=seat if seat.writers > 1 else None)
+        return self._trail.sink(made)
+
+    def _wanted(self, waiting: deque[Record]) -> deque[Record]:
+        until = self.settings.until
+        return deque(record for record in waiting if record[0] < until) if until else waiting
+
+    def _is_far_enough(self, delivery: Delivery) -> bool:
+        until = self.settings.until
+        return until is not None and self._state is State.RUNNING and delivery.has_come_to(until)
 
     def _read_back(self, start: int, stop: int) -> Iterator[Record]:
         return speaking(read_back(self.settings.config, start, stop), self._speak)

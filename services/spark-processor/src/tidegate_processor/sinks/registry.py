@@ -10,6 +10,7 @@ from tidegate.config.sinks import SinkConfig, SinkType
 from tidegate.contracts.cursor import Cursor
 from tidegate.errors import StreamError
 from tidegate.events import Operation
+from tidegate_processor.seat import Seat
 from tidegate_processor.sinks.base import Sink
 from tidegate_processor.sinks.file.config import FileOptions
 from tidegate_processor.sinks.file.place import file_cursor
@@ -22,18 +23,40 @@ from tidegate_processor.transformed_sink import TransformedSink, is_transformed
 
 
 @dataclass(frozen=True, slots=True)
+class _Terms:
+    """On which a sink is made."""
+
+    speak: Speak
+    seat: Seat | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Kind:
     options: type[BaseModel]
-    make: Callable[[PipelineConfig, SinkConfig, Speak], Sink]
-    cursor: Callable[[PipelineConfig, SinkConfig], Cursor | None]
+    make: Callable[[PipelineConfig, SinkConfig, "_Terms"], Sink]
+    cursor: Callable[[PipelineConfig, SinkConfig, int], Cursor | None]
+    """Of one of its writers."""
     needs_one_machine: bool = False
     """It writes where it runs, so its lane can't come up elsewhere."""
 
 
-def make_sink(config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_listens) -> Sink:
-    """Behind the transforms of its lane, if it has any. `speak` is called now and then where a frame may take long."""
+def make_sink(
+    config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_listens, *, seat: Seat | None = None
+) -> Sink:
+    """Behind the transforms of its lane, if it has any. `speak` is called now and then where a frame may take long.
+    `seat` for one of several writers."""
+    return _made(config, sink, _Terms(speak, seat))
+
+
+def make_whole_sink(config: PipelineConfig, sink: SinkConfig) -> Sink:
+    """For the driver: it fences all writers that the lane has, and its cursor is about all of them."""
+    return _made(config, sink, _Terms(nobody_listens, whole=True))
+
+
+def _made(config: PipelineConfig, sink: SinkConfig, terms: _Terms) -> Sink:
     lane = config.lane(sink.name)
-    made = _KINDS[sink.type].make(config, lane, speak)
+    made = _KINDS[sink.type].make(config, lane, terms)
     _check_declared(made, lane)
     return TransformedSink(made, lane) if is_transformed(lane) else made
 
@@ -41,7 +64,15 @@ def make_sink(config: PipelineConfig, sink: SinkConfig, speak: Speak = nobody_li
 def cursor_of(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
     """The committed one, without fencing anybody: it may be old when it is returned, so it is a hint. For the driver,
     which loads no kernels."""
-    return _KINDS[sink.type].cursor(config, sink)
+    return _KINDS[sink.type].cursor(config, sink, 0)
+
+
+def cursors_of(config: PipelineConfig, sink: SinkConfig) -> list[Cursor | None]:
+    """Those of all writers that the lane has had at last; none of a lane without a cursor."""
+    first = cursor_of(config, sink)
+    if first is None:
+        return []
+    return [first, *(_KINDS[sink.type].cursor(config, sink, writer) for writer in range(1, first.writers))]
 
 
 def needs_one_machine(sink: SinkConfig) -> bool:
@@ -67,40 +98,44 @@ def _check_declared(sink: Sink, lane: SinkConfig) -> None:
 
 
 # Imported when it is asked for: a lane pays for the client of its own sink only.
-def _kafka_topics(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
+def _kafka_topics(config: PipelineConfig, sink: SinkConfig, terms: _Terms) -> Sink:
     from tidegate_processor.sinks.kafka_topics.writer import KafkaTopicsSink
 
-    return KafkaTopicsSink(config, sink)
+    return KafkaTopicsSink(config, sink, terms.seat, whole=terms.whole)
 
 
-def _stdout(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
+def _stdout(config: PipelineConfig, sink: SinkConfig, _: _Terms) -> Sink:
     from tidegate_processor.sinks.stdout.writer import StdoutSink
 
     return StdoutSink(config, sink)
 
 
-def _file(config: PipelineConfig, sink: SinkConfig, _speak: Speak) -> Sink:
+def _file(config: PipelineConfig, sink: SinkConfig, _: _Terms) -> Sink:
     from tidegate_processor.sinks.file.writer import FileSink
 
     return FileSink(config, sink)
 
 
-def _pg_table(config: PipelineConfig, sink: SinkConfig, speak: Speak) -> Sink:
+def _pg_table(config: PipelineConfig, sink: SinkConfig, terms: _Terms) -> Sink:
     from tidegate_processor.sinks.pg_table.writer import PgTableSink
 
-    return PgTableSink(config, sink, speak)
+    return PgTableSink(config, sink, terms.speak)
 
 
-def _pg_table_cursor(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
+def _pg_table_cursor(config: PipelineConfig, sink: SinkConfig, _: int) -> Cursor | None:
     from tidegate_processor.sinks.pg_table.place import table_cursor
 
     return table_cursor(config, sink)
 
 
+def _file_cursor(config: PipelineConfig, sink: SinkConfig, _: int) -> Cursor | None:
+    return file_cursor(config, sink)
+
+
 _KINDS = {
     SinkType.KAFKA_TOPICS: _Kind(KafkaTopicsOptions, _kafka_topics, group_cursor),
     SinkType.STDOUT: _Kind(StdoutOptions, _stdout, group_cursor, needs_one_machine=True),
-    SinkType.FILE: _Kind(FileOptions, _file, file_cursor, needs_one_machine=True),
+    SinkType.FILE: _Kind(FileOptions, _file, _file_cursor, needs_one_machine=True),
     SinkType.PG_TABLE: _Kind(PgTableOptions, _pg_table, _pg_table_cursor),
 }
 

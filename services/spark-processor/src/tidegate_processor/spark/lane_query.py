@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.sinks import Trigger
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
-from tidegate_processor.starting import starting_offsets
 
 
 class LaneQuery:
@@ -20,21 +20,24 @@ class LaneQuery:
         self.session, self._config = session, config
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
+        self._trigger = Trigger.REALTIME
 
     @property
     def is_active(self) -> bool:
         return self._query is not None and self._query.isActive
 
     @property
-    def is_between_batches(self) -> bool:
-        return self._query is not None and not self._query.status["isTriggerActive"]
+    def is_idle(self) -> bool:
+        """Between two micro-batches no stage runs: all it took is committed, and only the driver beats the heart."""
+        if self._query is None or self._trigger is Trigger.REALTIME:
+            return False
+        return not self._query.status["isTriggerActive"]
 
-    def start(self, settings: StageSettings) -> str:
-        """Where it begins to read, in Spark's words."""
+    def start(self, settings: StageSettings, starting: str) -> None:
+        """`starting`: where it begins to read, in Spark's words."""
+        self._trigger = settings.trigger
         self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        starting = starting_offsets(self._config, settings.sink)
         self._query = start_query(self.session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
-        return starting
 
     def wait(self, seconds: float) -> None:
         if self._query is not None:

@@ -1,14 +1,17 @@
 """A lane's streaming query: raw topic → stage. All effects are in the stage; the query's own output is empty.
 
-Spark's checkpoint is scratch: each start gets a fresh one and begins where the lane's cursor says.
+Spark's checkpoint is scratch: each start gets a fresh one and begins where the lane's cursor says. Of several writers
+each is a task of the same micro-batch, and is given all of it: it is one source that all of them read.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.config.pipeline import PipelineConfig
@@ -31,6 +34,10 @@ _SOURCE = {
     "kafka.fetch.max.bytes": str(64 * 2**20),
 }
 
+# A writer that delivers alone does so until the micro-batch ends, and the others stand: 1,000 full frames take it 3 s.
+_MEETING = {"maxOffsetsPerTrigger": "1000"}
+_WRITER_VARIABLE = "TIDEGATE_WRITER"
+
 # The end of a micro-batch is near, so no frame has to be pushed to Python by the next one: many go at once.
 _BULK = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
@@ -52,15 +59,16 @@ def start_query(
         session = _in_bulk(session)
     kafka = spark_options(config.kafka)
     topic = config.raw_topic.name
+    source = _SOURCE if settings.writers == 1 else _SOURCE | _MEETING
     frames = (
         session.readStream.format("kafka")
-        .options(**kafka, **_SOURCE)
+        .options(**kafka, **source)
         .options(subscribe=topic, startingOffsets=starting)
         .load()
         .select("offset", "value")
     )
     writer = (
-        frames.mapInArrow(partial(stage, settings), "value binary")
+        _through(session, frames, settings, stage)
         .writeStream.queryName(f"{settings.sink}-{settings.incarnation}")
         .option("checkpointLocation", str(checkpoint))
         .outputMode("update")
@@ -72,6 +80,28 @@ def start_query(
     else:
         writer = writer.trigger(processingTime="0 seconds")
     return writer.start()
+
+
+def _through(session: SparkSession, frames: DataFrame, settings: StageSettings, stage: Stage) -> DataFrame:
+    if settings.writers == 1:
+        return frames.mapInArrow(partial(stage, settings), "value binary")
+    shares = []
+    for writer in range(settings.writers):
+        with _worker_of_its_own(session, writer):
+            shares.append(frames.mapInArrow(partial(stage, replace(settings, writer=writer)), "value binary"))
+    return reduce(DataFrame.union, shares)
+
+
+@contextmanager
+def _worker_of_its_own(session: SparkSession, writer: int) -> Iterator[None]:
+    """Spark gives a task any worker that is idle and of the same environment. One that has been another writer before
+    would have to fence, open and read anew, in each micro-batch."""
+    environment = session.sparkContext.environment
+    environment[_WRITER_VARIABLE] = str(writer)
+    try:
+        yield
+    finally:
+        del environment[_WRITER_VARIABLE]
 
 
 def _in_bulk(session: SparkSession) -> SparkSession:

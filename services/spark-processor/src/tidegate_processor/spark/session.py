@@ -22,6 +22,7 @@ from tidegate.errors import ConfigError, Problem
 from tidegate_processor.sinks.registry import needs_one_machine
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 from tidegate_processor.spark import class_archive, daemon
+from tidegate_processor.writers import LOCAL_SLOTS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +34,6 @@ _PACKAGE = "tidegate-processor"
 _PYTHON = "spark.pyspark.python"
 _CLASS_PATH = "spark.driver.extraClassPath"
 _DRIVER_HOST = "spark.driver.host"
-_SLOTS = 64
 _IN_THE_DRIVER = "local["
 # What a daemon of workers wrote before it died (PythonWorkerFactory.startDaemon).
 _NOT_IMPORTED = re.compile(r"Error from python worker:.*(?:ModuleNotFound|Import)Error", re.DOTALL)
@@ -166,7 +166,7 @@ def open_session(config: PipelineConfig, *, archive_to: Path | None = None) -> S
 
 def _master(config: PipelineConfig) -> str:
     master = config.processor.master
-    return f"local[{_SLOTS}]" if master == "local" else master
+    return f"local[{LOCAL_SLOTS}]" if master == "local" else master
 
 
 def warm_up(session: SparkSession) -> None:
@@ -176,7 +176,7 @@ def warm_up(session: SparkSession) -> None:
     first event. Executors of a cluster say here whether they can run the stage at all.
     """
     is_cluster = not session.sparkContext.master.startswith(_IN_THE_DRIVER)
-    count = max(1, min(session.sparkContext.defaultParallelism, _SLOTS)) if is_cluster else 1
+    count = max(1, min(session.sparkContext.defaultParallelism, LOCAL_SLOTS)) if is_cluster else 1
     records = session.range(0, count, 1, numPartitions=count).selectExpr("id AS offset", "CAST('' AS binary) AS value")
     try:
         told = records.mapInArrow(_import_the_stage, "value binary").collect()

@@ -4,6 +4,7 @@ Invariant: an event is sent on terms that its topic has, or is refused; what is 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidegate.columns.json_encode import TopicEvents
 from tidegate.columns.refusals import RejectedChange
@@ -17,6 +18,7 @@ from tidegate.errors import RecordError
 from tidegate.observability.trace_context import Sampler
 from tidegate.position import Position
 from tidegate_processor.kafka_clients import librdkafka_settings
+from tidegate_processor.seat import Seat
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.kafka_topics.config import DeliveryGuarantee, KafkaTopicsOptions
 from tidegate_processor.sinks.kafka_topics.encode import RecordEncoder
@@ -24,12 +26,16 @@ from tidegate_processor.sinks.kafka_topics.markers import TransactionMarkers
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterTopic
 from tidegate_processor.sinks.shared.lane_producer import LaneProducer
 from tidegate_processor.sinks.shared.plain import PlainProducer
+from tidegate_processor.sinks.shared.seated import GatheredProducer, SeatedProducer
 from tidegate_processor.sinks.shared.transactional import TransactionalProducer
 from tidegate_processor.target_topics import TargetTopics, Terms
 
 
 class KafkaTopicsSink:
-    def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
+    def __init__(
+        self, config: PipelineConfig, sink: SinkConfig, seat: Seat | None = None, *, whole: bool = False
+    ) -> None:
+        """`seat` of one of several writers; `whole` for the driver, who speaks for all."""
         self._options = options = parse_options(sink, KafkaTopicsOptions)
         once = options.delivery is DeliveryGuarantee.EXACTLY_ONCE
         self.capabilities = Capabilities(
@@ -44,10 +50,7 @@ class KafkaTopicsSink:
             batch_bytes=options.batch_bytes,
         )
         self._dead_letters = DeadLetterTopic(config.pipeline, self._topics)
-        producer = TransactionalProducer if once else PlainProducer
-        self._producer: LaneProducer = producer(
-            config, sink.name, compression=options.compression, batch_bytes=options.batch_bytes
-        )
+        self._producer = _producer(config, sink, options, seat, whole=whole)
         topic = options.transaction_topic
         self._markers = None if topic is None else TransactionMarkers(config.pipeline, topic, self._topics)
         self._touched: dict[str, int] = {}
@@ -103,6 +106,18 @@ class KafkaTopicsSink:
     def close(self) -> None:
         self._touched.clear()
         self._producer.close()
+
+
+def _producer(
+    config: PipelineConfig, sink: SinkConfig, options: KafkaTopicsOptions, seat: Seat | None, *, whole: bool
+) -> LaneProducer:
+    terms: dict[str, Any] = {"compression": options.compression, "batch_bytes": options.batch_bytes}
+    if options.delivery is not DeliveryGuarantee.EXACTLY_ONCE:
+        return PlainProducer(config, sink.name, **terms)
+    if seat is not None:
+        return SeatedProducer(config, sink.name, seat, **terms)
+    kind = GatheredProducer if whole else TransactionalProducer
+    return kind(config, sink.name, **terms)
 
 
 def _without_a_key(topic: str) -> RecordError:

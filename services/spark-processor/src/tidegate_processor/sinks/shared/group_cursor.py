@@ -9,8 +9,8 @@ from tidegate.contracts.cursor import Cursor
 from tidegate_processor.kafka_clients import client, librdkafka_settings, read_cursor
 
 
-def group_cursor(config: PipelineConfig, sink: SinkConfig) -> Cursor | None:
-    settings = {"group.id": names.lane_group(config.pipeline, sink.name), "enable.auto.commit": False}
+def group_cursor(config: PipelineConfig, sink: SinkConfig, writer: int = 0) -> Cursor | None:
+    settings = {"group.id": names.lane_group(config.pipeline, sink.name, writer), "enable.auto.commit": False}
     consumer = client(Consumer, librdkafka_settings(config.kafka) | settings)
     try:
         return read_cursor(consumer, config.raw_topic.name)

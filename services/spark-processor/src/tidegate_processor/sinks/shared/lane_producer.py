@@ -48,6 +48,9 @@ _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
 
 class LaneProducer(ABC):
+    _writer = 0
+    """Of the lane's, where it has several."""
+
     def __init__(
         self,
         config: PipelineConfig,
@@ -114,7 +117,8 @@ class LaneProducer(ABC):
             raise TransientError("the sink is closed", code="SINK_CLOSED")
         return self._producer, self._consumer
 
-    def _new_producer(self) -> Producer:
+    def _new_producer(self, **others: Any) -> Producer:
+        """`others` than its own settings."""
         settings = {
             # As Kafka's own clients partition, so that a key meets the same partition whoever wrote it.
             "partitioner": "murmur2_random",
@@ -125,11 +129,12 @@ class LaneProducer(ABC):
             "linger.ms": LINGER_MS,
             "retry.backoff.ms": RETRY_BACKOFF_MS,
         }
-        return client(Producer, self._client_settings | settings | self._own_settings(), logger=_CLIENT_LOG)
+        return client(Producer, self._client_settings | settings | self._own_settings() | others, logger=_CLIENT_LOG)
 
-    def _new_consumer(self) -> Consumer:
+    def _new_consumer(self, writer: int | None = None) -> Consumer:
+        """Of the group of this writer, or of another one."""
         settings = {
-            "group.id": names.lane_group(self._pipeline, self._sink),
+            "group.id": names.lane_group(self._pipeline, self._sink, self._writer if writer is None else writer),
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }

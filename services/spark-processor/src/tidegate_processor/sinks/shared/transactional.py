@@ -10,10 +10,11 @@ its own at the end: brokers keep the last.
 
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tidegate.contracts import names
 from tidegate.contracts.cursor import Cursor
+from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate_processor.kafka_refusals import mapped
 from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Message, until_it_is_done
@@ -26,12 +27,15 @@ _WAITING_MESSAGES = 500
 class TransactionalProducer(LaneProducer):
     _in_transaction = False
     _waiting_messages = 0
+    _writers = 1
     _last: Cursor | None = None
     """In the newest transaction."""
 
     def open(self) -> Cursor | None:
-        self._last = super().open()
-        return self._last
+        cursor = self._last = super().open()
+        if cursor is not None and cursor.writers != self._writers:
+            raise writers_changed(cursor.writers)
+        return cursor
 
     def send(self, topic: str, partition: int, batch: list[Message]) -> None:
         """Few messages wait for the commit."""
@@ -47,11 +51,9 @@ class TransactionalProducer(LaneProducer):
     def prepare(self, cursor: Cursor) -> None:
         """The cursor into the transaction: whoever was fenced learns it here, before anything else is done."""
         producer, consumer = self._opened()
-        place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
         with mapped("commit"):
             self._begin(producer)
-            group = consumer.consumer_group_metadata()
-            until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, CALL_SECONDS))
+            self._send_cursor(producer, consumer, cursor)
         self._last = cursor
 
     def commit(self, cursor: Cursor) -> None:
@@ -93,8 +95,22 @@ class TransactionalProducer(LaneProducer):
             producer.begin_transaction()
             self._in_transaction = True
 
+    def _send_cursor(self, producer: Producer, consumer: Consumer, cursor: Cursor) -> None:
+        """To the group that this consumer is of."""
+        place = TopicPartition(self._raw_topic, 0, cursor.next_offset, cursor.encode())
+        group = consumer.consumer_group_metadata()
+        until_it_is_done(lambda: producer.send_offsets_to_transaction([place], group, CALL_SECONDS))
+
     def _own_settings(self) -> dict[str, Any]:
         return {
-            "transactional.id": names.lane_transactional_id(self._pipeline, self._sink),
+            "transactional.id": names.lane_transactional_id(self._pipeline, self._sink, self._writer),
             "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
         }
+
+
+def writers_changed(writers: int) -> TransientError:
+    return TransientError(
+        f"the lane's cursor is that of one of {writers} writers",
+        code="LANE_WRITERS_CHANGED",
+        remedy="Nothing: the lane starts anew, and its number of writers changes where all of them agree.",
+    )
