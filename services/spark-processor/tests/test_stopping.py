@@ -52,7 +52,7 @@ def draining(query: Any, trigger: Trigger = Trigger.REALTIME) -> Lane:
     lane = object.__new__(Lane)
     lane.sink, lane.state = "events", LaneState.DRAINING
     lane._query, lane._drain_until = LaneQuery(None, None), time.monotonic() + 60  # type: ignore[arg-type]
-    lane._query._query, lane._query._trigger = query, trigger
+    lane._query._query, lane._query.trigger = query, trigger
     lane._errands = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     lane._log = SimpleNamespace(warning=lambda *_, **__: None)  # type: ignore[assignment]
     nothing = SimpleNamespace(read=lambda: None, status=None, kill=lambda: None)

@@ -152,8 +152,7 @@ async def begin(
     since = options_since(options, log.told, lineage, (decided.position, *(ack.position for ack in acks.values())))
     record = _record(decided, slot_start.lsn, history, (options, since), checked, branch)
     stamp = EpochStamp(generation, decided.number, secrets.token_bytes(_NONCE_BYTES), log.end)
-    await _check_lineage(config, lineage)
-    await tombstone(config, lineage, acks)
+    await _let_go(config, lineage, acks)
     said = _lineage(generation, decided, required, acks, record)
     await _say(config, said)
     producer = await _begin_epoch(config, checked, stamp, decided, record)
@@ -192,7 +191,7 @@ def _lineage(
     return Lineage(*place, required, unacked, record.options, record.branch, record.options_since)
 
 
-async def _check_lineage(config: PipelineConfig, lineage: Lineage | None) -> None:
+async def _let_go(config: PipelineConfig, lineage: Lineage | None, acks: Mapping[str, Ack]) -> None:
     """Until the slot was ours, the reader before us may have taken over a file that we have not read."""
     now = await _read_lineage(config)
     if now is not None and now.required != (lineage.required if lineage else now.required):
@@ -201,6 +200,7 @@ async def _check_lineage(config: PipelineConfig, lineage: Lineage | None) -> Non
             code="EPOCH_RACE",
             remedy="The reader starts again, by the file as it is now.",
         )
+    await tombstone(config, lineage, acks)
 
 
 async def _check_history(

@@ -38,7 +38,6 @@ from pyspark.sql import SparkSession
 from tidegate.backoff import Backoff
 from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
-from tidegate.config.sinks import Trigger
 from tidegate.contracts.control import Command
 from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
@@ -51,9 +50,7 @@ from tidegate_processor.heartbeat import Heartbeat
 from tidegate_processor.pace import Pace
 from tidegate_processor.rewind import Terms
 from tidegate_processor.spark.lane_query import LaneQuery
-from tidegate_processor.stage import StageSettings
 from tidegate_processor.table import LaneState, Step, step
-from tidegate_processor.writers import start_of
 
 # A worker has to boot, import and warm up before it speaks the first time; without a cache it compiles for a minute.
 _FIRST_WORD_SECONDS = 120.0
@@ -231,23 +228,11 @@ class Lane:
         self._started = time.monotonic()
         incarnation = self._heart.begin()
         reach(Failpoint.LANE_STARTING)
-        start = start_of(self._config, self.sink)
+        start = self._query.start(self.sink, incarnation, self._pace.begin())
         self._heart.writers, self._until = start.writers, start.until
-        pace = self._pace.begin()
-        settings = StageSettings(
-            config=self._config,
-            sink=self.sink,
-            config_epoch=lane_epoch(self._config, self.sink),
-            incarnation=incarnation,
-            trigger=pace if start.writers == 1 else Trigger.BATCH,
-            spark_ui=self._query.session.sparkContext.uiWebUrl or "",
-            writers=start.writers,
-            until=start.until,
-        )
-        self._query.start(settings, start.starting)
         self.failure = None
         self.state = LaneState.RUNNING
-        self._log.info("lane_started", incarnation=incarnation, trigger=settings.trigger, **asdict(start))
+        self._log.info("lane_started", incarnation=incarnation, trigger=self._query.trigger, **asdict(start))
 
     def _watch(self) -> None:
         self._heart.read()
@@ -258,18 +243,14 @@ class Lane:
             self._begin_anew()
         elif not self._query.is_active:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
-        elif self._is_idle:
+        elif self._query.is_idle:
             self._heart.speak(State.RUNNING)
         elif self._is_silent:
             self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
-        if self.state is LaneState.RUNNING and self._pace.changes(self.status, is_idle=self._is_idle):
+        if self.state is LaneState.RUNNING and self._pace.changes(self.status, is_idle=self._query.is_idle):
             self._log.info("lane_changes_trigger", trigger=self._pace.wanted)
             self._begin_drain()
-
-    @property
-    def _is_idle(self) -> bool:
-        return self._query.is_idle
 
     @property
     def _is_silent(self) -> bool:
@@ -299,7 +280,7 @@ class Lane:
         if not self._query.is_active:
             return True
         self._heart.read()
-        if self._is_idle:
+        if self._query.is_idle:
             self._heart.speak(State.DRAINED)
         return self.status is not None and self.status.state is State.DRAINED
 

@@ -9,18 +9,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tidegate.config.epoch import lane_epoch
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import Trigger
 from tidegate_processor.spark.query import start_query
 from tidegate_processor.stage import StageSettings
+from tidegate_processor.writers import Start, start_of
 
 
 class LaneQuery:
     def __init__(self, session: SparkSession, config: PipelineConfig) -> None:
-        self.session, self._config = session, config
+        self._session, self._config = session, config
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
-        self._trigger = Trigger.REALTIME
+        self.trigger = Trigger.REALTIME
 
     @property
     def is_active(self) -> bool:
@@ -29,15 +31,26 @@ class LaneQuery:
     @property
     def is_idle(self) -> bool:
         """Between two micro-batches no stage runs: all it took is committed, and only the driver beats the heart."""
-        if self._query is None or self._trigger is Trigger.REALTIME:
+        if self._query is None or self.trigger is Trigger.REALTIME:
             return False
         return not self._query.status["isTriggerActive"]
 
-    def start(self, settings: StageSettings, starting: str) -> None:
-        """`starting`: where it begins to read, in Spark's words."""
-        self._trigger = settings.trigger
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
-        self._query = start_query(self.session, self._config, settings, starting=starting, checkpoint=self._checkpoint)
+    def start(self, sink: str, incarnation: int, trigger: Trigger) -> Start:
+        start = start_of(self._config, sink)
+        self.trigger = trigger if start.writers == 1 else Trigger.BATCH
+        settings = StageSettings(
+            config=self._config,
+            sink=sink,
+            config_epoch=lane_epoch(self._config, sink),
+            incarnation=incarnation,
+            trigger=self.trigger,
+            spark_ui=self._session.sparkContext.uiWebUrl or "",
+            writers=start.writers,
+            until=start.until,
+        )
+        checkpoint = self._checkpoint = Path(tempfile.mkdtemp(prefix="tidegate-lane-"))
+        self._query = start_query(self._session, self._config, settings, starting=start.starting, checkpoint=checkpoint)
+        return start
 
     def wait(self, seconds: float) -> None:
         if self._query is not None:
