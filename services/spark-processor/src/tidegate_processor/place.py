@@ -186,9 +186,15 @@ class Place:
         if record is not None and (record.previous is None or record.mode is not EpochMode.CONTINUE):
             return True
         lineage = self._lineage()
-        if lineage is None or (lineage.generation.id, lineage.topic_id) != (header.generation.id, self._raw.id):
+        here = header.generation.id, self._raw.id
+        # Until the reader counts on the sink, what the lineage says is kept is not said of it.
+        if (
+            lineage is None
+            or (lineage.generation.id, lineage.topic_id) != here
+            or self._config.name not in lineage.required
+        ):
             raise TransientError(
-                "a new lane does not know yet where the reader began",
+                "a new lane does not know yet from where on the reader counts on it",
                 code="LINEAGE_UNKNOWN",
                 remedy="Nothing, if the reader runs: it says so every second. The lane starts again.",
             )
