@@ -200,7 +200,7 @@ def test_a_new_lane_that_was_not_given_the_beginning_starts_anew_where_it_can_be
     log.transaction(row(1))
     log.epoch(refeed_from=Lsn(0x1000) if refed else None)
     log.transaction(row(1))
-    said, begins = lineage(log, 0x100), len(log.frames) - 2
+    said, begins = lineage(log, 0x1000), len(log.frames) - 2
     frame = decode_frame(log.frames[begins])
     head = Seen(begins, frame.header, decode_epoch(frame.body))
     waiting = deliver(MemorySink(), raw=trimmed(log, begins), lineage=said, head=lambda: head)
@@ -212,6 +212,25 @@ def test_a_new_lane_that_was_not_given_the_beginning_starts_anew_where_it_can_be
     else:
         feed(waiting, log, start=begins + 1)
         assert waiting.waits_for
+
+
+@pytest.mark.parametrize(("names", "kept_from"), [(("another",), 0x1000), (("events",), 0x100)])
+def test_a_new_lane_does_not_begin_with_what_others_are_fed_again(names: tuple[str, ...], kept_from: int) -> None:
+    """A sink was added while a reader fed another one again: what is kept for the new one may begin before that."""
+    log = RawLog()
+    log.epoch(refeed_from=Lsn(0x1000))
+    log.transaction(row(1))
+    said = replace(lineage(log, kept_from), required=names)
+    new = deliver(sink := MemorySink(), raw=trimmed(log, 0), lineage=said)
+
+    if "events" in names:
+        feed(new, log)
+        assert new.waits_for
+    else:
+        with pytest.raises(TransientError) as raised:
+            feed(new, log)
+        assert raised.value.code == "LINEAGE_UNKNOWN"
+    assert sink.commits == 0
 
 
 def test_in_a_topic_that_was_made_again_the_ack_is_said_again_at_once() -> None:

@@ -183,22 +183,22 @@ class Place:
     def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
             return True
-        if record is not None and (record.previous is None or record.mode is not EpochMode.CONTINUE):
-            return True
         lineage = self._lineage()
+        if record is not None and (record.previous is None or record.mode is not EpochMode.CONTINUE):
+            return lineage is None or record.start_lsn <= self._kept_from(lineage, header)
+        return header.first <= before(self._kept_from(lineage, header))
+
+    def _kept_from(self, lineage: Lineage | None, header: FrameHeader) -> Lsn:
+        """Until the reader counts on the sink, what the lineage says is kept is not said of it."""
         here = header.generation.id, self._raw.id
-        # Until the reader counts on the sink, what the lineage says is kept is not said of it.
-        if (
-            lineage is None
-            or (lineage.generation.id, lineage.topic_id) != here
-            or self._config.name not in lineage.required
-        ):
+        is_here = lineage is not None and (lineage.generation.id, lineage.topic_id) == here
+        if lineage is None or not is_here or self._config.name not in lineage.required:
             raise TransientError(
                 "a new lane does not know yet from where on the reader counts on it",
                 code="LINEAGE_UNKNOWN",
                 remedy="Nothing, if the reader runs: it says so every second. The lane starts again.",
             )
-        return header.first <= before(lineage.kept_from)
+        return lineage.kept_from
 
     def _safe_lsn(self, header: FrameHeader) -> Lsn:
         """An idle lane's cursor lags behind its ack, and what lies between has no event for it."""
