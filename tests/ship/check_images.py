@@ -43,7 +43,7 @@ for name in ("sql.kafka010.KafkaSourceProvider", "scheduler.cluster.k8s.Kubernet
     print(session._jvm.java.lang.Class.forName("org.apache.spark." + name).getSimpleName())
 """
 IMPORTS = {
-    "reader": "import psycopg, aiokafka, redis, tidegate_reader.main; psycopg.pq.version()",
+    "reader": "import psycopg, aiokafka, redis, tidegate_reader.main, tidegate_reader.service; psycopg.pq.version()",
     "admin": "import psycopg, aiokafka, redis, fastapi, tidegate_admin.main; psycopg.pq.version()",
     "processor": "import psycopg, confluent_kafka, redis, pyarrow, tidegate_processor.main, tidegate_processor.stage;"
     " import tidegate_processor.sinks.pg_table.writer, tidegate_processor.sinks.file.writer; psycopg.pq.version()",

@@ -1,6 +1,6 @@
 """A configuration that another process has checked: the validator costs 11 MB, and a service needs it once.
 
-load_apart ─▶ child (`checking.py`): load_pipeline ─plain values─▶ pipe ─▶ sections with the models' attributes
+Checking ─▶ child (`checking.py`): load_pipeline ─plain values─▶ pipe ─▶ sections with the models' attributes
 
 Invariant: the same code checks, so the same file is refused with the same problems; and no secret goes through the
 pipe, because a configuration holds none.
@@ -35,21 +35,35 @@ class Section:
         return Section, (vars(self),)
 
 
+class Checking:
+    """A file that is being checked; whoever asked for it can go on meanwhile."""
+
+    def __init__(
+        self, service: str, path: str | Path, overrides: Sequence[str] = (), *, secrets: Collection[str]
+    ) -> None:
+        checking = [sys.executable, "-P", "-m", "tidegate.config.checking", service, ",".join(secrets), str(path)]
+        self._child = subprocess.Popen([*checking, *overrides], stdout=subprocess.PIPE)  # noqa: S603 our own program
+
+    def outcome(self) -> "PipelineConfig":
+        """As of `load_pipeline`. What comes back is read like a `PipelineConfig`, by attributes alone."""
+        with self._child as child:
+            try:
+                said, _ = child.communicate(timeout=CHECK_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                raise _unchecked("no end in time") from None
+        if child.returncode:
+            raise _unchecked(f"exit code {child.returncode}")
+        outcome = pickle.loads(said)  # noqa: S301 written by our own program
+        if isinstance(outcome, TidegateError):
+            raise outcome
+        return cast("PipelineConfig", outcome)
+
+
 def load_apart(
     service: str, path: str | Path, overrides: Sequence[str] = (), *, secrets: Collection[str]
 ) -> "PipelineConfig":
-    """As `load_pipeline`. What comes back is read like a `PipelineConfig`, by attributes alone."""
-    checking = [sys.executable, "-P", "-m", "tidegate.config.checking", service, ",".join(secrets), str(path)]
-    try:
-        done = subprocess.run([*checking, *overrides], stdout=subprocess.PIPE, timeout=CHECK_SECONDS, check=False)  # noqa: S603 our own program
-    except subprocess.TimeoutExpired:
-        raise _unchecked("no end in time") from None
-    if done.returncode:
-        raise _unchecked(f"exit code {done.returncode}")
-    outcome = pickle.loads(done.stdout)  # noqa: S301 written by the line above
-    if isinstance(outcome, TidegateError):
-        raise outcome
-    return cast("PipelineConfig", outcome)
+    return Checking(service, path, overrides, secrets=secrets).outcome()
 
 
 def _unchecked(reason: str) -> TransientError:
