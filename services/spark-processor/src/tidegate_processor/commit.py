@@ -240,7 +240,7 @@ class Delivery:
     def _comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self.has_cursor and self.counters.frames == 0:
             self._check_no_past(header.generation.id)
-        return self._place.comes_in(header, record)
+        return self._place.comes_in(header, record, self.ingest.sees_from or 0)
 
     def _check_no_past(self, generation: str) -> None:
         """A missing cursor is never guessed: what has acked has had one. Kafka forgets it with a topic that is deleted:

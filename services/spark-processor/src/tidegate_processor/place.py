@@ -80,8 +80,11 @@ class Place:
     def was_looked_for(self) -> bool:
         return self._first_seen is not None
 
-    def comes_in(self, header: FrameHeader, record: EpochRecord | None) -> bool:
-        """Whether all that the lane needs stands in this valid frame and behind it."""
+    def comes_in(self, header: FrameHeader, record: EpochRecord | None, seen_from: int) -> bool:
+        """Whether all that the lane needs stands in this valid frame and behind it. `seen_from`: the first offset that
+        the lane has seen."""
+        if self._standing.is_rewound and self._first_seen is None and seen_from > self._raw.beginning:
+            raise _may_begin_anew()  # Spark's next batch: what is before it decides whether the rewind is given up
         goes_on = self._first_seen is not None and record is not None and record.mode is EpochMode.CONTINUE
         self._first_seen = self._first_seen or header
         if self._standing.is_rewound and not goes_on:
@@ -167,11 +170,7 @@ class Place:
             return
         self._look_again = now + _LOOK_SECONDS
         if self._may_begin(first, None) or (seen_from > self._raw.beginning and self._may_begin_before(seen_from)):
-            raise TransientError(
-                "the lane may begin with what the raw topic holds now",
-                code="LANE_MAY_BEGIN",
-                remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
-            )
+            raise _may_begin_anew()
 
     def _may_begin_before(self, seen_from: int) -> bool:
         head = self._head()
@@ -206,6 +205,14 @@ class Place:
             return self._standing.safe_lsn
         acked = self._acked(header.generation.id)
         return max(self._standing.safe_lsn, acked.safe_lsn if acked else Lsn(0))
+
+
+def _may_begin_anew() -> TransientError:
+    return TransientError(
+        "the lane may begin with what the raw topic holds now",
+        code="LANE_MAY_BEGIN",
+        remedy="Nothing: the lane starts anew, at the raw topic's beginning.",
+    )
 
 
 def cursor_missing(sink: str, *, is_back: bool) -> TidegateError:
