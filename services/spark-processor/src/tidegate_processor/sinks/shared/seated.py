@@ -39,6 +39,11 @@ class _ManyCursors(TransactionalProducer):
             self._consumers.popitem()[1].close()
         super().close()
 
+    def _begin_early(self, producer: Producer) -> None:
+        """Whose cursors move with a transaction is known at its end, and one that is repeated moves too."""
+        with mapped("begin a transaction"):
+            self._begin(producer)
+
     def _prepare(self, cursors: Mapping[int, Cursor]) -> None:
         producer, consumer = self._opened()
         with mapped("commit"):
