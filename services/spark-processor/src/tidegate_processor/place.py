@@ -182,16 +182,16 @@ class Place:
     def _may_begin(self, header: FrameHeader, record: EpochRecord | None) -> bool:
         if not self._config.required or self._config.start_from is not StartFrom.EARLIEST:
             return True
-        lineage = self._lineage()
+        lineage, here = self._lineage(), (header.generation.id, self._raw.id)
+        if lineage is not None and (lineage.generation.id, lineage.topic_id) != here:
+            lineage = None
         if record is not None and (record.previous is None or record.mode is not EpochMode.CONTINUE):
-            return lineage is None or record.start_lsn <= self._kept_from(lineage, header)
-        return header.first <= before(self._kept_from(lineage, header))
+            return lineage is None or record.start_lsn <= self._kept_from(lineage)
+        return header.first <= before(self._kept_from(lineage))
 
-    def _kept_from(self, lineage: Lineage | None, header: FrameHeader) -> Lsn:
+    def _kept_from(self, lineage: Lineage | None) -> Lsn:
         """Until the reader counts on the sink, what the lineage says is kept is not said of it."""
-        here = header.generation.id, self._raw.id
-        is_here = lineage is not None and (lineage.generation.id, lineage.topic_id) == here
-        if lineage is None or not is_here or self._config.name not in lineage.required:
+        if lineage is None or self._config.name not in lineage.required:
             raise TransientError(
                 "a new lane does not know yet from where on the reader counts on it",
                 code="LINEAGE_UNKNOWN",
