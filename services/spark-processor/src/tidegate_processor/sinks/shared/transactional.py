@@ -4,8 +4,8 @@ Opening fences whoever held the transactional id before; only then is the commit
 
 A cursor goes first into each transaction. The brokers finish the one before behind the answer to its commit, and refuse
 whatever comes first meanwhile: a cursor comes again after 2 ms, a partition after 20, for which the client's thread
-spins (1 of 1.9 us an event). A transaction that is begun before its end is known repeats the last one's cursor, and has
-its own at the end: brokers keep the last.
+spins (a bare producer's took 1.3 us an event on brokers just started, 0.3 with the cursor first). A transaction that is
+begun before its end is known repeats the last one's cursor, and has its own at the end: brokers keep the last.
 """
 
 from typing import Any
