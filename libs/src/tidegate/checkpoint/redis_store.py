@@ -41,7 +41,7 @@ return {'accepted', ARGV[2]}
 
 def write_ack(client: redis.Redis, pipeline: str, ack: Ack) -> AckOutcome:
     outcome, stored = _evaluate(client, pipeline, ack, disbelieved=b"")
-    if outcome is not AckOutcome.ACCEPTED and _believed(stored, ack.sink, ack.generation) is None:
+    if outcome is not AckOutcome.ACCEPTED and believed_ack(stored, ack.sink, ack.generation) is None:
         outcome, _ = _evaluate(client, pipeline, ack, disbelieved=stored)
     return outcome
 
@@ -51,12 +51,23 @@ def _evaluate(client: redis.Redis, pipeline: str, ack: Ack, *, disbelieved: byte
     try:
         outcome, stored = client.eval(_WRITE, 1, key, ack.sink, ack.encode(), disbelieved, channel)
     except redis.RedisError as error:
-        raise TransientError(
-            f"Redis did not take the ack of {ack.sink}: {type(error).__name__}",
-            code="ACK_STORE_UNAVAILABLE",
-            remedy="Check that Redis is up, reachable and not full; acks are republished when it answers again.",
-        ) from error
+        raise ack_not_taken(ack.sink, error) from error
     return AckOutcome(outcome.decode()), stored
+
+
+def believed_ack(value: bytes, sink: str, generation: str) -> Ack | None:
+    try:
+        return decode_ack(value, sink=sink, generation=generation)
+    except DecodeError:
+        return None
+
+
+def ack_not_taken(whose: str, error: redis.RedisError) -> TransientError:
+    return TransientError(
+        f"Redis did not take the ack of {whose}: {type(error).__name__}",
+        code="ACK_STORE_UNAVAILABLE",
+        remedy="Check that Redis is up, reachable and not full; acks are republished when it answers again.",
+    )
 
 
 async def read_acks(client: redis.asyncio.Redis, pipeline: str, generation: str) -> dict[str, Ack]:
@@ -70,7 +81,7 @@ async def read_acks(client: redis.asyncio.Redis, pipeline: str, generation: str)
             remedy="Check that Redis is up and reachable; nothing is confirmed meanwhile.",
         ) from error
     named = ((field.decode(errors="replace"), value) for field, value in values.items())
-    acks = ((sink, _believed(value, sink, generation)) for sink, value in named)
+    acks = ((sink, believed_ack(value, sink, generation)) for sink, value in named)
     return {sink: ack for sink, ack in acks if ack is not None}
 
 
@@ -84,7 +95,7 @@ def read_ack(client: redis.Redis, pipeline: str, generation: str, sink: str) -> 
             code="ACK_STORE_UNAVAILABLE",
             remedy="Check that Redis is up and reachable; the lane starts again.",
         ) from error
-    return _believed(value, sink, generation) if isinstance(value, bytes) else None
+    return believed_ack(value, sink, generation) if isinstance(value, bytes) else None
 
 
 def read_lineage(client: redis.Redis, pipeline: str) -> Lineage | None:
@@ -124,10 +135,3 @@ def _silent(error: redis.RedisError) -> TransientError:
         code="ACK_STORE_UNAVAILABLE",
         remedy="Check that Redis is up and reachable; the service starts again.",
     )
-
-
-def _believed(value: bytes, sink: str, generation: str) -> Ack | None:
-    try:
-        return decode_ack(value, sink=sink, generation=generation)
-    except DecodeError:
-        return None

@@ -10,11 +10,10 @@ from typing import Any
 
 import redis
 
-from tidegate.checkpoint.redis_store import write_ack
+from tidegate.checkpoint.redis_store import ack_not_taken, believed_ack, write_ack
 from tidegate.checkpoint.store import AckOutcome
-from tidegate.contracts.ack import Ack, decode_ack
+from tidegate.contracts.ack import Ack
 from tidegate.contracts.names import lane_acks_key
-from tidegate.errors import DecodeError, TransientError
 
 
 def write_writers_ack(
@@ -27,12 +26,9 @@ def write_writers_ack(
         client.hset(key, mapping=own)
         values: Any = client.hmget(key, [_field(writer, writers) for writer in range(writers)])
     except redis.RedisError as error:
-        raise TransientError(
-            f"Redis did not take the ack of a writer of {ack.sink}: {type(error).__name__}",
-            code="ACK_STORE_UNAVAILABLE",
-            remedy="Check that Redis is up, reachable and not full; acks are republished when it answers again.",
-        ) from error
-    least = least_ack(_believed(value, ack) for value in values)
+        raise ack_not_taken(f"a writer of {ack.sink}", error) from error
+    known = (None if value is None else believed_ack(value, ack.sink, ack.generation) for value in values)
+    least = least_ack(known)
     return AckOutcome.LOWER if least is None else write_ack(client, pipeline, least)
 
 
@@ -55,10 +51,3 @@ def least_ack(acks: Iterable[Ack | None]) -> Ack | None:
 def _field(writer: int, writers: int) -> str:
     """Of another number of writers each has other changes."""
     return f"{writer}/{writers}"
-
-
-def _believed(value: bytes | None, own: Ack) -> Ack | None:
-    try:
-        return None if value is None else decode_ack(value, sink=own.sink, generation=own.generation)
-    except DecodeError:
-        return None
