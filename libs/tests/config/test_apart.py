@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.config import checking
-from tidegate.config.apart import Section, load_apart
+from tidegate.config.apart import Checking, Section
 from tidegate.config.load import load_pipeline
 from tidegate.errors import ConfigError, TransientError
 
@@ -51,13 +51,13 @@ def leaves(section: object, path: str = "") -> dict[str, Any]:
 
 
 def test_what_comes_back_is_what_was_checked(path: Path) -> None:
-    apart = load_apart("reader", path, ["raw_topic.linger=7ms"], secrets=SECTIONS)
+    apart = Checking("reader", path, ["raw_topic.linger=7ms"], secrets=SECTIONS).outcome()
 
     assert leaves(apart) == leaves(checking.plain(load_pipeline(path, ["raw_topic.linger=7ms"])))
 
 
 def test_values_have_their_types(path: Path) -> None:
-    config, model = load_apart("reader", path, secrets=SECTIONS), load_pipeline(path)
+    config, model = Checking("reader", path, secrets=SECTIONS).outcome(), load_pipeline(path)
 
     assert config.raw_topic.compression is model.raw_topic.compression
     assert config.source.tls.mode is model.source.tls.mode
@@ -74,7 +74,7 @@ def test_values_have_their_types(path: Path) -> None:
 def test_a_refusal_comes_back_whole(path: Path) -> None:
     path.write_text(FILE.replace("redis://cache", "http://cache").replace("lz4", "best"))
     with pytest.raises(ConfigError) as apart:
-        load_apart("reader", path, secrets=SECTIONS)
+        Checking("reader", path, secrets=SECTIONS).outcome()
     with pytest.raises(ConfigError) as here:
         load_pipeline(path)
 
@@ -84,20 +84,20 @@ def test_a_refusal_comes_back_whole(path: Path) -> None:
 def test_a_check_that_dies_is_tried_again_by_the_supervisor(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(TransientError) as caught:
-        load_apart("reader", path, secrets=SECTIONS)
+        Checking("reader", path, secrets=SECTIONS).outcome()
 
     assert caught.value.code == "CONFIG_UNCHECKED"
 
 
 def test_it_does_not_change(path: Path) -> None:
     with pytest.raises(AttributeError):
-        load_apart("reader", path, secrets=SECTIONS).raw_topic.name = "other"
+        Checking("reader", path, secrets=SECTIONS).outcome().raw_topic.name = "other"
 
 
 def test_nothing_of_it_imports_the_validator(path: Path) -> None:
     program = (
-        "import sys; from tidegate.config.apart import load_apart; "
-        f"load_apart('reader', {str(path)!r}, secrets={SECTIONS!r}); assert 'pydantic' not in sys.modules"
+        "import sys; from tidegate.config.apart import Checking; "
+        f"Checking('reader', {str(path)!r}, secrets={SECTIONS!r}).outcome(); assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

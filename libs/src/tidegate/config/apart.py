@@ -60,12 +60,6 @@ class Checking:
         return cast("PipelineConfig", outcome)
 
 
-def load_apart(
-    service: str, path: str | Path, overrides: Sequence[str] = (), *, secrets: Collection[str]
-) -> "PipelineConfig":
-    return Checking(service, path, overrides, secrets=secrets).outcome()
-
-
 def _unchecked(reason: str) -> TransientError:
     return TransientError(
         f"the process that checks the configuration failed: {reason}",
