@@ -110,7 +110,7 @@ async def _flow(
     intake = Intake(stream, framer, publisher, feedback, around.metrics, around.progress, schemas, outlet)
     snapshots = make_snapshots(around, opened, side, framer, keeper, outlet, parts)
     acks = AckWatch(around, opened.stamp.generation.id, keeper.acked)
-    required = RequiredSinks(keeper, opened.lineage, lambda _: around.reporter.say(lambda: required.lineage))
+    required = RequiredSinks(keeper, opened.lineage, lambda _: around.reporter.report())
     said = lambda: required.lineage  # noqa: E731
     raw_watch = RawWatch(config, opened, keeper, raw_look.beginning, around.progress, snapshots.lost, said)
     watch = ConfigurationWatch(around, side, required, snapshots)

@@ -51,12 +51,8 @@ class Reporter:
         """What has just changed is worth knowing at once."""
         self._due.set()
 
-    async def say(self, lineage: Callable[[], Lineage]) -> bool:
-        """With each report from now on, and whether Redis has it. No report of before comes in behind it."""
-        self.lineage = lineage
-        return await self.report()
-
     async def report(self) -> bool:
+        """Whether Redis has it. No report of before comes in behind this one."""
         async with self._writing:
             return await self._report()
 
