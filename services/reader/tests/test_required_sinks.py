@@ -41,6 +41,7 @@ class Reader:
         self.records: list[str] = []
         self.records_fail = self.says_fail = self.says_are_lost = False
         self.required = RequiredSinks(self.keeper, self.lineage, self._say)
+        # So that a record can fail at each step; real ones: tests/integration/test_sinks_that_come_and_go.py.
         monkeypatch.setattr(required_sinks, "tombstone", self._tombstone)
 
     def ack(self, **acks: int) -> None:
@@ -143,7 +144,7 @@ def test_one_that_comes_back_behind_what_anybody_has_is_refused_for_itself_alone
     async def read(*_: object) -> Any:
         return log(Position(Lsn(250), 0) if beginning else BEGINNING, beginning)
 
-    monkeypatch.setattr(required_sinks, "read_raw_log", read)
+    monkeypatch.setattr(required_sinks, "read_raw_log", read)  # a log as retention leaves it
     reader = Reader(monkeypatch, "a")
     reader.ack(a=300)
     if acked is not None:

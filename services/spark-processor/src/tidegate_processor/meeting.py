@@ -28,6 +28,7 @@ from tidegate.position import Position
 _PATIENCE_SECONDS = 120.0
 """As long as a worker may take for its first word. One that is slow is waited for; one that stands fails by itself."""
 _LOOK_SECONDS = 0.005
+"""Short: all others stand while one is waited for. They look, for a message that gets lost would be waited for."""
 
 _log = logs.get("lane.meeting")
 
