@@ -31,7 +31,7 @@ class Figure(StrEnum):
 
 
 MEANINGS = {
-    Figure.RATE: "events a second, from the intake going on to the last event at the consumer",
+    Figure.RATE: "events a second, from the intake going on to the last event committed in its topic",
     Figure.SHARE_OF_LIMIT: "what pg_recvlogical needs for the same WAL, over what the contestant needed",
     Figure.LIMIT_RATE: "events a second of pg_recvlogical to /dev/null on this WAL",
     Figure.LIMIT_CPU: "CPU-seconds of pg_recvlogical a million events, without the server's",

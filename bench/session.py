@@ -10,7 +10,7 @@ events after a start are not counted into speed, because compilers are still at 
 import logging
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from bench.contestants.base import Contestant, ContestantError
 from bench.live import measure_live
 from bench.measure.consumer import Reading, Verdict, judge, make_topics, together
+from bench.measure.ends import Ends
 from bench.measure.processes import bytes_of_topics
 from bench.measure.watch import Spent, Watch
 from bench.outcome import Figure, Phase, SessionResult
@@ -50,12 +51,11 @@ class Session:
 
     def run(self) -> SessionResult:
         tables = (*ALWAYS, *(table for workload in self.workloads for table in workload.tables))
-        topics = [topic for table in tables for topic in self.contestant.copies(table)]
         try:
             self.source.make_tables(self.workloads)
             self.source.make_slot(self.contestant.rig.slot)
-            make_topics(self.kafka.bootstrap, topics)
-            self._run(topics)
+            make_topics(self.kafka.bootstrap, self._topics(tables))
+            self._run()
         except FAILURES as error:
             self.result.problem = f"{type(error).__name__}: {error}"
             log.warning("%s: %s", self.contestant.label, error)
@@ -63,21 +63,28 @@ class Session:
             self.contestant.kill()
         return self.result
 
-    def _run(self, topics: Sequence[str]) -> None:
-        reading = Reading(self.kafka.bootstrap, topics, alive=self.contestant.check)
-        try:
-            self._start(reading)
-            self._warm(reading)
-            for workload in self.workloads:
-                with self._phase(workload.name) as phase:
-                    self._backlog(reading, workload, phase)
+    def _run(self) -> None:
+        self._begin()
+        for workload in self.workloads:
+            with self._phase(workload.name) as phase:
+                self._backlog(workload, phase)
+        with self._reading(LIVE_TABLE) as reading:
             for load in self.loads:
                 with self._phase(load.name) as phase:
                     measure_live(self.contestant, self.source, reading, load, self._watch(), phase)
             if self.recovers:
                 with self._phase("recovery") as phase:
                     self._recover(reading, phase)
-            self.contestant.stop()
+        self.contestant.stop()
+
+    def _topics(self, tables: Iterable[str]) -> list[str]:
+        return [topic for table in tables for topic in self.contestant.copies(table)]
+
+    @contextmanager
+    def _reading(self, *tables: str) -> Iterator[Reading]:
+        reading = Reading(self.kafka.bootstrap, self._topics(tables), alive=self.contestant.check)
+        try:
+            yield reading
         finally:
             reading.close()
 
@@ -93,40 +100,43 @@ class Session:
             phase.problem = str(error)
             raise
 
-    def _start(self, reading: Reading) -> None:
-        with self._phase("start") as phase:
-            self.source.write_rows(WARM_TABLE, 1)
-            begun = time.monotonic()
-            self.contestant.start()
-            if not reading.count(1, [self.contestant.rig.topic(WARM_TABLE)], START_SECONDS):
-                raise ContestantError(f"no event within {START_SECONDS:.0f} s")
-            phase.figures[Figure.START] = time.monotonic() - begun
+    def _begin(self) -> None:
+        topics = [self.contestant.rig.topic(WARM_TABLE)]
+        with self._reading(WARM_TABLE) as reading:
+            with self._phase("start") as phase:
+                self.source.write_rows(WARM_TABLE, 1)
+                begun = time.monotonic()
+                self.contestant.start()
+                if not reading.count(1, topics, START_SECONDS):
+                    raise ContestantError(f"no event within {START_SECONDS:.0f} s")
+                phase.figures[Figure.START] = time.monotonic() - begun
+            self.source.write_rows(WARM_TABLE, self.warm_rows)
+            if not reading.count(self.warm_rows, topics, QUIET_SECONDS):
+                raise ContestantError(f"of {self.warm_rows:,} events to warm up not all came")
 
-    def _warm(self, reading: Reading) -> None:
-        self.source.write_rows(WARM_TABLE, self.warm_rows)
-        if not reading.count(self.warm_rows, [self.contestant.rig.topic(WARM_TABLE)], QUIET_SECONDS):
-            raise ContestantError(f"of {self.warm_rows:,} events to warm up not all came")
-
-    def _backlog(self, reading: Reading, workload: Workload, phase: Phase) -> None:
+    def _backlog(self, workload: Workload, phase: Phase) -> None:
         self.contestant.pause()
         self.source.make_slot(LIMIT_SLOT)
         self.source.write(workload)
         limit_seconds, limit_cpu = self.source.limit()
         data, prefixes = self.kafka.folder / "data", self.contestant.topics()
-        topics = {topic for table in workload.tables for topic in self.contestant.copies(table)}
+        topics = self._topics(workload.tables)
         wanted = workload.events * len(topics) // len(workload.tables)
+        ends = Ends(self.kafka.bootstrap, topics)
         before = bytes_of_topics(data, prefixes)
         with self._watch() as watch:
             self.contestant.resume()
-            reading.count(wanted, topics, QUIET_SECONDS)
+            stood = ends.stood(wanted, watch.mark, self.contestant.check, QUIET_SECONDS)
             spent = watch.end()
         written = bytes_of_topics(data, prefixes) - before
         _put(phase, self._judged(workload), spent)
         if not phase.is_complete:
             raise ContestantError(f"{workload.name}: {phase.lost:,} events lost, {phase.overtaken:,} out of order")
+        if ends.total() != stood:
+            raise ContestantError(f"{workload.name}: events came after the clock had been stopped")
         if phase.doubled:
             log.warning("%s: %s: %s came again: no speed", self.contestant.label, workload.name, f"{phase.doubled:,}")
-            return  # the clock counts events: it stopped before the last one that is new
+            return  # the others did not do that work
         events = workload.events
         phase.figures |= {
             Figure.RATE: events / spent.seconds,

@@ -48,6 +48,7 @@ class Watch:
         self._over = threading.Event()
         self._sampler = threading.Thread(target=self._sample, name="sampler", daemon=True)
         self._rss = self._held = 0.0
+        self._marked: tuple[float, ...] = ()
         self.spent: Spent | None = None
 
     def __enter__(self) -> Self:
@@ -55,11 +56,15 @@ class Watch:
         self._sampler.start()
         return self
 
+    def mark(self) -> None:
+        """The end, unless it is called again: for one who sees only later that nothing more came."""
+        self._marked = self._readings()
+
     def end(self) -> Spent:
-        """Measured here; what comes after is not part of it."""
+        """Measured at the last mark, else here; what comes after is not part of it."""
         if self.spent is None:
             self._over.set()
-            after = self._readings()
+            after = self._marked or self._readings()
             self._sampler.join()
             self.spent = self._spent(after)
         return self.spent

@@ -8,6 +8,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 from bench import growth, session
+from bench.contestants.base import ContestantError
 from bench.contestants.tidegate import Realtime
 from bench.measure.consumer import Verdict, together
 from bench.outcome import Phase, SessionResult
@@ -58,13 +59,15 @@ def test_no_lane_makes_good_what_another_has_lost() -> None:
     assert (together([whole, lacking]).lost, together([whole, lacking]).doubled) == (1, 1)
 
 
-@pytest.mark.parametrize("doubled", [0, 1])
-def test_a_clock_that_duplicates_stopped_early_tells_no_speed(doubled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("doubled", "total"), [(0, 20), (1, 20), (0, 21)])
+def test_no_speed_is_told_of_events_that_came_twice_or_after_the_end(
+    doubled: int, total: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spent = SimpleNamespace(
         seconds=1.0, contestant_cpu=1.0, broker_cpu=1.0, source_cpu=1.0, rss_peak_mb=1.0, others_share=0.0,
         stolen_share=0.0, is_noisy=False,
     )  # fmt: skip
-    watch = SimpleNamespace(end=lambda: spent)
+    watch = SimpleNamespace(end=lambda: spent, mark=lambda: None)
 
     class Watching:
         def __enter__(self) -> Any:
@@ -80,7 +83,7 @@ def test_a_clock_that_duplicates_stopped_early_tells_no_speed(doubled: int, monk
         pause=done, resume=done, label="one", topics=lambda: (), copies=lambda table: (table, f"lane1.{table}")
     )
     source = SimpleNamespace(make_slot=done, write=done, limit=lambda: (1.0, 1.0))
-    kafka = SimpleNamespace(folder=Path("nowhere"))
+    kafka = SimpleNamespace(folder=Path("nowhere"), bootstrap="")
     parts = (contestant, source, kafka, [], [], 0, SessionResult("one", "18", 0))
     subject = session.Session(*cast(Any, parts))
     judged: list[tuple[str, ...]] = []
@@ -92,9 +95,14 @@ def test_a_clock_that_duplicates_stopped_early_tells_no_speed(doubled: int, monk
     monkeypatch.setattr(subject, "_judged_copy", copy)
     monkeypatch.setattr(subject, "_watch", Watching)
     monkeypatch.setattr(session, "bytes_of_topics", lambda *_: 0)
+    monkeypatch.setattr(session, "Ends", lambda *_: SimpleNamespace(stood=lambda *_: 20, total=lambda: total))
     monkeypatch.setattr(logging.getLogger("bench"), "warning", done)
     phase, workload = Phase("wide"), SimpleNamespace(name="wide", tables=("a", "b"), events=10)
-    subject._backlog(cast(Any, SimpleNamespace(count=done)), cast(Any, workload), phase)
+    if total != 20:
+        with pytest.raises(ContestantError, match="after the clock"):
+            subject._backlog(cast(Any, workload), phase)
+        return
+    subject._backlog(cast(Any, workload), phase)
     assert judged == [("a", "b"), ("lane1.a", "lane1.b")]
     assert bool(phase.figures) is (doubled == 0)
 

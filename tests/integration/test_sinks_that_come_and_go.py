@@ -98,7 +98,8 @@ class Running:
         return ReaderStatus.decode(value).gate_holder if isinstance(value, bytes) else None
 
     def status(self, sink: str) -> LaneStatus:
-        value = self.client.get(names.lane_status_key(self.pipeline, sink))
+        key = names.lane_status_key(self.pipeline, sink)
+        value = wait(lambda: self.client.get(key), SEEN_SECONDS, f"the lane of {sink} tells its state")
         assert isinstance(value, bytes)
         return LaneStatus.decode(value)
 
