@@ -80,7 +80,12 @@ def test_no_speed_is_told_of_events_that_came_twice_or_after_the_end(
         pass
 
     contestant = SimpleNamespace(
-        pause=done, resume=done, label="one", topics=lambda: (), copies=lambda table: (table, f"lane1.{table}")
+        pause=done,
+        resume=done,
+        check=done,
+        label="one",
+        topics=lambda: (),
+        copies=lambda table: (table, f"lane1.{table}"),
     )
     source = SimpleNamespace(make_slot=done, write=done, limit=lambda: (1.0, 1.0))
     kafka = SimpleNamespace(folder=Path("nowhere"), bootstrap="")
