@@ -7,27 +7,24 @@
 `seconds` is what somebody waits who has nothing running. `reading` leaves out what starts once: Connect looks at the
 table when its JVM is up, and in a session of its own Tidegate's reader is started when its processor is up.
 
-While the clock runs nobody consumes, for a consumer takes as much of a small machine as what is measured: the broker is
-asked how far the topic is readable. Afterwards all of it is read, and the clock is stopped where its last new row lies.
 Invariant: speed is told of a topic that has every row, as one that was read, and of nothing else.
 """
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import orjson
 import psycopg
-from confluent_kafka import Consumer, TopicPartition
 from kit.wait import wait
 
 from bench.contestants import debezium, tidegate
 from bench.contestants.base import Contestant, ContestantError, Rig
 from bench.figures import QUICK, Figure
 from bench.measure.consumer import Reading, delete_topics, make_topics
+from bench.measure.ends import Ends
 from bench.measure.watch import Spent, Watch
 from tidegate.config.sinks import Trigger
 
@@ -35,9 +32,6 @@ TABLE = "wide"
 START_SECONDS = 120.0
 STANDS_SECONDS = 60.0
 """Without a new row: it will not come any more."""
-COMPLETE_SECONDS = 3.0
-"""The same, where as many records are readable as there are rows: markers of transactions count as records too."""
-SAMPLE_SECONDS = 0.05
 _READ = b'"op":"r"'
 _LOOKS_AT_IT = f"""SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND state = 'active' AND query ~ '(SELECT|COPY).* FROM .*{TABLE}'"""
@@ -104,37 +98,6 @@ class Arrived:
     spent: Spent
 
 
-@dataclass
-class Arrivals:
-    """How far the topic was readable, and when."""
-
-    bootstrap: str
-    topic: str
-    _samples: list[tuple[float, int]] = field(default_factory=list)
-
-    def follow(self, rows: int, contestant: Contestant) -> None:
-        """Until so many records are readable, and no more come; markers of transactions are records too."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "bench", "isolation.level": "read_committed"}
-        )
-        partition, pause = TopicPartition(self.topic, 0), threading.Event()
-        try:
-            while True:
-                _, end = consumer.get_watermark_offsets(partition, timeout=10)
-                now, last = time.monotonic(), self._samples[-1] if self._samples else (time.monotonic(), 0)
-                if not self._samples or end > last[1]:
-                    self._samples.append((now, end))
-                elif now - last[0] > (COMPLETE_SECONDS if end >= rows else STANDS_SECONDS):
-                    return
-                contestant.check()
-                pause.wait(SAMPLE_SECONDS)
-        finally:
-            consumer.close()
-
-    def when_readable(self, offset: int) -> float:
-        return next(at for at, end in self._samples if end > offset)
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Who, and whether what starts once has been started before the clock is."""
@@ -180,7 +143,8 @@ def measure(rig: Rig, kind: Kind, rows: int) -> Arrived:
     rig.folder.mkdir()
     contestant = kind.contestant(rig)
     make_topics(rig.kafka.bootstrap, [topic])
-    arrivals, postgres = Arrivals(rig.kafka.bootstrap, topic), rig.postgres
+    ends, postgres = Ends(rig.kafka.bootstrap, [topic]), rig.postgres
+    wanted = ends.total() + rows
     try:
         if kind.is_warm:
             assert isinstance(contestant, Tidegate)
@@ -189,11 +153,12 @@ def measure(rig: Rig, kind: Kind, rows: int) -> Arrived:
             begun = time.monotonic()
             contestant.start()
             looked = first_look(postgres.dsn(rig.database), contestant)
-            arrivals.follow(rows, contestant)
+            stood = ends.stood(wanted, watch.mark, contestant.check, STANDS_SECONDS)
             spent = watch.end()
-        ended = arrivals.when_readable(last_new_row(rig, topic, rows, contestant))
+        check_rows(rig, topic, rows, contestant)
+        ends.check_still(stood)
         contestant.stop()
-        return Arrived(ended - begun, ended - looked, spent)
+        return Arrived(spent.seconds, spent.seconds - (looked - begun), spent)
     finally:
         contestant.kill()
         _drop_slot(rig)
@@ -212,10 +177,10 @@ def first_look(dsn: str, contestant: Contestant) -> float:
         return time.monotonic()
 
 
-def last_new_row(rig: Rig, topic: str, rows: int, contestant: Contestant) -> int:
-    """Its offset. Every row has to be there, as one that was read; the table's keys run from 1."""
+def check_rows(rig: Rig, topic: str, rows: int, contestant: Contestant) -> None:
+    """Every row has to be there, as one that was read; the table's keys run from 1."""
     reading = Reading(rig.kafka.bootstrap, [topic], alive=contestant.check)
-    seen, distinct, last = bytearray(rows + 1), 0, 0
+    seen, distinct = bytearray(rows + 1), 0
     try:
         for events in reading.arrived(5.0):
             for event in events:
@@ -225,9 +190,9 @@ def last_new_row(rig: Rig, topic: str, rows: int, contestant: Contestant) -> int
                 if _READ not in event.value():
                     raise ContestantError(f"{topic}: row {key} is told as something else")
                 if not seen[key]:
-                    seen[key], distinct, last = 1, distinct + 1, event.offset()
+                    seen[key], distinct = 1, distinct + 1
             if distinct == rows:
-                return last
+                return
     finally:
         reading.close()
     raise ContestantError(f"{topic}: {rows - distinct:,} of {rows:,} rows are missing")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
-import yaml
 from kit.fleet import spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 
 from bench.contestants.base import PUBLICATION, Change, Contestant, ContestantError, Program, Rig
 from tidegate.config.sinks import Trigger
@@ -24,8 +23,7 @@ class Tidegate(Contestant):
     def __init__(self, rig: Rig) -> None:
         super().__init__(rig)
         dsn = rig.postgres.dsn(rig.database)
-        file = rig.folder / "pipeline.yaml"
-        file.write_text(yaml.safe_dump(self._document(dsn)))
+        file = written(rig.folder, self._document(dsn))
         environ = {**os.environ, **secrets_of(redis_url=rig.redis.url, postgres=dsn), **spark_jars()}
         self.reader = _service("tidegate-reader", file, environ)
         self.processor = _service("tidegate-processor", file, environ)

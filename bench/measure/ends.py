@@ -10,10 +10,12 @@ from collections.abc import Callable, Collection
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from bench.contestants.base import ContestantError
+
 EVERY_SECONDS = 0.05
-STANDS_SECONDS = 1.0
+STANDS_SECONDS = 2.0
 """Longer than any contestant pauses in the midst of its work: ends count tombstones and marks of transactions too, so
-reaching a number of events is not yet the end. Should it go on later, it is told (`Ends.total`)."""
+reaching a number of events is not yet the end."""
 REST = 10
 """Times as long as a question took, none is asked: it costs the broker something, with a thousand topics."""
 CALL_SECONDS = 30.0
@@ -29,6 +31,11 @@ class Ends:
             self._asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=CALL_SECONDS
         )
         return sum(each.result(CALL_SECONDS).offset for each in found.values())
+
+    def check_still(self, stood: int) -> None:
+        """Raises ContestantError if it went on after the clock had been stopped."""
+        if self.total() != stood:
+            raise ContestantError("events came after the clock had been stopped")
 
     def stood(self, wanted: int, advanced: Callable[[], None], alive: Callable[[], None], quiet_seconds: float) -> int:
         """The total once it stands at `wanted` or behind, or has stood anywhere for too long; `advanced` is called at
