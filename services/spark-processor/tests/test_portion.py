@@ -22,7 +22,8 @@ def log() -> RawLog:
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return lambda events: monkeypatch.setattr(portion, "_LIMITS", (events, 2**20, 100))
+    monkeypatch.setattr(portion, "_EVENTS_A_PARTITION", 0)
+    return lambda events: monkeypatch.setattr(portion, "_EVENTS", events)
 
 
 def fed(log: RawLog, stop: int) -> tuple[Delivery, MemorySink]:
@@ -65,3 +66,49 @@ def test_the_end_of_one_is_not_waited_for_for_ever(log: RawLog, monkeypatch: pyt
 def test_at_the_end_of_an_input_all_is_committed(log: RawLog) -> None:
     delivery, sink = fed(log, 3)
     assert (delivery.commit(at_the_end=True), sink.commits) == (True, 1)
+
+
+def of_size(events: int, partitions: int, *, seconds: float = 0.0) -> portion.Portion:
+    """After a commit of 200 partitions that took so long."""
+    made = portion.Portion()
+    made.add(200, 0, 200)
+    made.committed(seconds)
+    made.clear()
+    made.add(events, 0, partitions)
+    made.ends(is_whole=True)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("events", "partitions", "seconds", "is_full"),
+    [
+        (9_999, 1, 0.1, False),
+        (10_000, 1, 0.1, True),
+        (10_000, 1_000, 0.1, False),
+        (50_000, 1_000, 0.1, True),
+        (2_000, 1_999, 0.1, False),
+        (2_000, 2_000, 0.1, True),
+        (2_000, 200, 9.0, True),
+        (2_000, 4_999, 0.001, False),
+        (5_000, 5_000, 0.001, True),
+    ],
+)
+def test_it_has_many_events_for_each_partition_and_no_more_of_these_than_brokers_commit_in_a_second(
+    events: int, partitions: int, seconds: float, is_full: bool
+) -> None:
+    assert of_size(events, partitions, seconds=seconds).is_full is is_full
+
+
+def test_before_brokers_are_known_it_has_few_partitions() -> None:
+    made = portion.Portion()
+    made.add(200, 0, 200)
+    made.ends(is_whole=True)
+    assert made.is_full
+
+
+def test_what_is_old_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = of_size(1, 1)
+    assert not made.is_full
+    begun = made._begun
+    monkeypatch.setattr(portion.time, "monotonic", lambda: begun + portion._LONGEST_SECONDS)
+    assert made.is_full

@@ -129,13 +129,14 @@ class Delivery:
             cursor = self._cursor()
             begun = time.monotonic()
             self._sink.commit(cursor)
-            self.counters.commit_seconds += time.monotonic() - begun
+            took = time.monotonic() - begun
+            self.counters.commit_seconds += took
+            self._uncommitted.committed(took)
             reach(Failpoint.LANE_COMMITTED)
             self._committed = cursor
             self._last_commit = time.monotonic()
         now = unix_microseconds()
-        counters = self.counters
-        counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted.commit_times]
+        self.counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted.commit_times]
         self._uncommitted.clear()
 
     @property

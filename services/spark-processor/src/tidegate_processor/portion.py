@@ -2,45 +2,58 @@
 
 | what was taken ends      | and                                                      | it ends here              |
 | ------------------------ | -------------------------------------------------------- | ------------------------- |
-| where no transaction is  | a limit is reached, or nothing more waits                | yes                       |
-| inside one of the source | what came of that one reaches a limit                    | yes, and that one is cut  |
+| where no transaction is  | it is large, or old, or nothing more waits               | yes                       |
+| inside one of the source | what came of that one is large                           | yes, and that one is cut  |
 | inside one of the source | its rest has not come for `_LONGEST_SECONDS`             | yes, likewise             |
 | inside one of the source | else                                                     | no: its end is waited for |
 
-Invariant: what a transaction of the source brought is cut only if it is larger than a limit, if its end does not come,
-or if the lane has to end: at a stop, or with Spark's batch, for the next one may be another worker's.
+Large is what has many events, also for each of its partitions; many bytes; or more partitions than brokers have shown
+to commit in `_COMMIT_SECONDS`.
+
+Invariant: what a transaction of the source brought is cut only if it is large, if its end does not come, or if the lane
+has to end: at a stop, or with Spark's batch, for the next one may be another worker's.
 """
 
 import time
-from operator import ge, sub
+from typing import NamedTuple
 
 _EVENTS = 10_000
+_EVENTS_A_PARTITION = 50
+"""A partition costs the brokers the same, however few events it gets (decision 60)."""
 _BYTES = 16 * 2**20
-# Each takes the brokers 2 ms (decision 60), and a transaction is aborted after 10 s: brokers may be 25 times as slow.
-_PARTITIONS = 200
-_LIMITS = (_EVENTS, _BYTES, _PARTITIONS)
-_NOTHING = (0, 0, 0)
+_PARTITIONS = (200, 5_000)
+"""Without knowing the brokers, and at most. What takes longer than a transaction may, brokers abort; it is tried again
+by a lane that does not know them."""
+_COMMIT_SECONDS = 1.0
+"""A tenth of what a transaction may take: brokers may be ten times as slow as they were last time."""
 _LONGEST_SECONDS = 3.0
 """A third of that time: brokers may be slow as well."""
+
+
+class Sizes(NamedTuple):
+    events: int = 0
+    bytes: int = 0
+    partitions: int = 0
 
 
 class Portion:
     def __init__(self) -> None:
         self.commit_times: list[int] = []
         """Of the newest transactions, one a frame."""
-        self._sizes = self._whole = _NOTHING
+        self._sizes = self._whole = Sizes()
         self._begun = 0.0
         self._is_whole = True
+        self._most_partitions = _PARTITIONS[0]
 
     @property
     def has_events(self) -> bool:
-        return self._sizes[0] > 0
+        return self._sizes.events > 0
 
     def add(self, events: int, size: int, partitions: int) -> None:
         """`partitions` of all of it."""
         if not self.has_events:
             self._begun = time.monotonic()
-        self._sizes = self._sizes[0] + events, self._sizes[1] + size, partitions
+        self._sizes = Sizes(self._sizes.events + events, self._sizes.bytes + size, partitions)
 
     def ends(self, *, is_whole: bool) -> None:
         """At the end of each frame: whether no transaction of the source is open there."""
@@ -50,15 +63,30 @@ class Portion:
 
     @property
     def is_full(self) -> bool:
-        return self.may_end and any(map(ge, self._sizes, _LIMITS))
+        return self.may_end and self.has_events and (self._is_large(self._sizes) or self._is_old)
 
     @property
     def may_end(self) -> bool:
         if self._is_whole or not self.has_events:
             return True
-        is_larger = any(map(ge, map(sub, self._sizes, self._whole), _LIMITS))
-        return is_larger or time.monotonic() - self._begun >= _LONGEST_SECONDS
+        rest = Sizes(*(all_of_it - whole for all_of_it, whole in zip(self._sizes, self._whole, strict=True)))
+        return self._is_large(rest) or self._is_old
+
+    @property
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._begun >= _LONGEST_SECONDS
+
+    def _is_large(self, sizes: Sizes) -> bool:
+        events = max(_EVENTS, _EVENTS_A_PARTITION * sizes.partitions)
+        return sizes.events >= events or sizes.bytes >= _BYTES or sizes.partitions >= self._most_partitions
+
+    def committed(self, seconds: float) -> None:
+        """What the brokers needed for it says how many partitions the next one may have."""
+        least, most = _PARTITIONS
+        partitions = self._sizes.partitions
+        if partitions and seconds > 0:
+            self._most_partitions = max(least, min(most, int(_COMMIT_SECONDS * partitions / seconds)))
 
     def clear(self) -> None:
-        self._sizes = self._whole = _NOTHING
+        self._sizes = self._whole = Sizes()
         self.commit_times.clear()
