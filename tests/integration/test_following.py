@@ -4,9 +4,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import yaml
 from kit.fleet import service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.wait import wait
 
 pytestmark = pytest.mark.timeout(300)
@@ -30,8 +29,7 @@ def test_a_target_is_what_its_table_has_become(postgres, kafka, redis, database,
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
     options = {"dsn": dsn, "password": f"${{env:{PASSWORD}}}"}
     values["sinks"] = [{"name": "copies", "type": "pg_table", "options": options}]
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path, values)
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars() | {PASSWORD: postgres.password}
     with (
         psycopg.connect(database.dsn, autocommit=True) as source,

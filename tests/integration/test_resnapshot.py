@@ -7,10 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 from confluent_kafka import Message
 from kit.fleet import Service, service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import inbox
 from kit.wait import wait
 
@@ -31,9 +30,7 @@ def source(database) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def config(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Path:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
-    return file
+    return written(tmp_path, values)
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """A fleet that runs, under load: a sink is added to its file, taken out while the slot waits for it, and put back."""
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import psycopg
 import pytest
 import redis as redis_client
 import yaml
+from kit.exposed import lanes_of, told
 from kit.fleet import Service, service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import inbox
 from kit.wait import wait
 
@@ -111,25 +110,19 @@ class Running:
         entries: Any = self.client.xrange(names.audit_key(self.pipeline))
         return [json.loads(fields[b"entry"]) for _, fields in entries]
 
-    def told(self, service: str, path: str) -> str:
-        with urlopen(f"http://{self.values[service]['http']}{path}", timeout=10) as answer:
-            text: str = answer.read().decode()
-        return text
-
-    def lanes_of(self, service: str) -> set[str]:
-        """By its metrics."""
-        return set(re.findall(r'_lane_lag_seconds\{[^}]*sink="([a-z]+)"', self.told(service, "/metrics")))
+    def http(self, service: str) -> str:
+        address: str = self.values[service]["http"]
+        return address
 
     def shown(self) -> set[str]:
-        shown = json.loads(self.told("admin", f"/api/v1/pipelines/{self.pipeline}"))
+        shown = json.loads(told(self.http("admin"), f"/api/v1/pipelines/{self.pipeline}"))
         return {lane["sink"] for lane in shown["lanes"]}
 
 
 @pytest.fixture
 def running(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[Running]:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path, values)
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars()
     with (
         psycopg.connect(database.dsn, autocommit=True) as source,
@@ -166,7 +159,7 @@ def test_a_sink_comes_holds_the_slot_goes_and_comes_back_and_the_other_lane_neve
         joined = running.confirmed()
         wait(lambda: running.confirmed() > joined, SEEN_SECONDS, "confirmed goes on, with both")
         wait(lambda: running.shown() == {"events", "copies"}, SEEN_SECONDS, "the admin service shows both")
-        assert running.lanes_of("processor") == {"events", "copies"}
+        assert lanes_of(running.http("processor")) == {"events", "copies"}
 
         running.ask("copies", Asked.PAUSE)
         wait(lambda: running.holder() == "copies" and running.status("copies").state == "paused", 30, "it stands")
@@ -178,7 +171,7 @@ def test_a_sink_comes_holds_the_slot_goes_and_comes_back_and_the_other_lane_neve
         running.sinks()
         wait(lambda: running.confirmed() > stood, SEEN_SECONDS, "the slot is not held any more")
         wait(lambda: running.shown() == {"events"}, SEEN_SECONDS, "the admin service shows it no more")
-        wait(lambda: running.lanes_of("processor") == {"events"}, SEEN_SECONDS, "nor do metrics")
+        wait(lambda: lanes_of(running.http("processor")) == {"events"}, SEEN_SECONDS, "nor do metrics")
         removed = [each for each in running.audited() if each["operation"] == "sinkRemoved"]
 
         running.sinks(running.copies)

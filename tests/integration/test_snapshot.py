@@ -7,10 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 from integration.test_thin_path import COLUMNS, INSERT, SCHEMA, TYPES
 from kit.fleet import Service, service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import inbox
 
 pytestmark = pytest.mark.timeout(400)
@@ -30,8 +29,7 @@ def source(database) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def fleet(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values | {"snapshot": {"mode": "initial"}}))
+    file = written(tmp_path, values | {"snapshot": {"mode": "initial"}})
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars()
     with (
         service("tidegate-processor", file, environ) as processor,

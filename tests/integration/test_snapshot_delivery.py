@@ -7,11 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 from confluent_kafka import Consumer, TopicPartition
 from kit.fleet import Service, service
 from kit.memory_sink import MemorySink
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.wait import wait
 
 from tidegate.config.kafka import KafkaConfig
@@ -51,10 +50,13 @@ class Pipeline:
             found: list[tuple[int, bytes | None]] = []
 
             def are_all() -> bool:
-                found.extend((each.offset(), each.value()) for each in consumer.consume(500, 0.2))
+                message = consumer.poll(0.2)
+                if message is not None:
+                    assert message.error() is None
+                    found.append((message.offset(), message.value()))
                 return len(found) >= end
 
-            wait(are_all, 60, "all records")
+            wait(are_all, 60, "all records", every_seconds=0)
             return found
         finally:
             consumer.close()
@@ -83,8 +85,7 @@ class Pipeline:
 @pytest.fixture
 def pipeline(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Pipeline:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path, values)
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn)
     with psycopg.connect(database.dsn, autocommit=True) as source:
         source.execute(SCHEMA % {"rows": ROWS})

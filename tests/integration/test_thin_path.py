@@ -14,7 +14,7 @@ import yaml
 from confluent_kafka import Consumer, Message, TopicPartition
 from kit.collector import Collector, Received, collector
 from kit.fleet import Service, service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import Inbox, inbox
 from kit.wait import wait
 
@@ -103,8 +103,7 @@ class Route:
 @pytest.fixture
 def path(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[Route]:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path, values)
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars()
     with (
         psycopg.connect(database.dsn, autocommit=True) as source,

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import yaml
 from kit.fleet import Service, service, spark_jars
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import inbox
 from kit.wait import wait
 
@@ -60,8 +60,7 @@ class Masked:
 def masked(postgres, kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[Masked]:
     values = document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, postgres=database.dsn, transforms=MASKS)
     values["sinks"][0]["transforms"] = OWN
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path, values)
     environ = secrets_of(redis_url=redis.url, postgres=database.dsn) | spark_jars() | {"TIDEGATE_TEST_SALT": SALT}
     with (
         psycopg.connect(database.dsn, autocommit=True) as source,

@@ -14,9 +14,8 @@ from typing import Any
 import httpx
 import psycopg
 import redis as redis_client
-import yaml
 from kit.fleet import Service, service
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.wait import wait
 
 from tidegate.config.load import pipeline_from
@@ -79,8 +78,7 @@ def admin_place(
     """Started, and its first look taken."""
     values = document(name, kafka=bootstrap, redis_url=redis_url, postgres=dsn, **more)
     environ = secrets_of(redis_url=redis_url, postgres=dsn)
-    file = folder / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(folder, values)
     config = pipeline_from(values, (), environ)
     kept = folder / "tokens.json"
     tokens.create(kept, "first", frozenset(Scope))

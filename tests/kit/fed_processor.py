@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import redis as redis_client
-import yaml
 from confluent_kafka import Message
+from kit.exposed import told
 from kit.fleet import Service, service, spark_jars
 from kit.frames import RawLog, row
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import Inbox, append, make_topic
 
 from tidegate.contracts import names
@@ -48,8 +47,7 @@ class FedProcessor:
 
     def figure(self, name: str, sink: str = SINK) -> float:
         """Of the lane, as the processor exposes it."""
-        with urlopen(f"http://{self.http}/metrics", timeout=5) as answer:
-            exposed = answer.read().decode()
+        exposed = told(self.http, "/metrics")
         found = re.search(rf'^tidegate_processor_{name}{{sink="{sink}"}} (\S+)$', exposed, re.MULTILINE)
         return float(found[1]) if found else -1.0
 
@@ -92,8 +90,7 @@ def fed_processor(
     values["sinks"] = [{"name": SINK, "type": "kafka_topics", **sink} for sink in sinks]
     values["processor"] |= processor or {}
     values["kafka"] = reached_by or values["kafka"]
-    file = folder / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(folder, values)
     given = secrets_of(redis_url=redis_url) | spark_jars() | (environ or {})
     with service("tidegate-processor", file, given) as made:
         client = redis_client.Redis.from_url(redis_url)

@@ -1,8 +1,11 @@
 """Pipeline configurations for tests, on whatever servers the fixtures gave."""
 
 import socket
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import yaml
 
 from tidegate.config.load import pipeline_from
 from tidegate.config.pipeline import PipelineConfig
@@ -30,6 +33,12 @@ def document(name: str, *, kafka: str, redis_url: str, postgres: str = "", **mor
         **more,
         **{name: {"http": f"127.0.0.1:{free_port()}"} | more.get(name, {}) for name in services},
     }
+
+
+def written(folder: Path, values: dict[str, Any]) -> Path:
+    file = folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(values))
+    return file
 
 
 def secrets_of(*, redis_url: str, postgres: str = "") -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Driver, executors and Python workers of a cluster are killed while changes flow, and Spark's checkpoint is broken:
 consumers of committed records see every event once, and the versions of a key in their order.
 
-One lane in each trigger, on Spark's own cluster of two executors with a slot each, so that jars, settings and the stage
-get there as they would to other machines. `TIDEGATE_TESTS_TRIALS=100` kills so often, with all kinds of faults.
+On Spark's own cluster of two executors with a slot each, so that jars, settings and the stage get there as they would
+to other machines: one lane in each trigger, or two writers of one lane, who meet across executors.
+`TIDEGATE_TESTS_TRIALS=100` kills so often, with all kinds of faults.
 """
 
 import json
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -27,8 +29,10 @@ from kit.wait import wait
 from tidegate.contracts.status import State
 from tidegate.pgoutput.messages import Update
 
-LANES = {"quick": "realtime", "bulk": "batch"}
-"""Name to trigger."""
+Lanes = dict[str, dict[str, Any]]
+"""Name to settings; the cluster has two slots."""
+TRIGGERS: Lanes = {"quick": {"trigger": "realtime"}, "bulk": {"trigger": "batch"}}
+WRITERS: Lanes = {"shared": {"trigger": "batch", "writers": 2}}
 PARTITIONS, KEYS, FRAMES, ROWS_A_FRAME = 3, 40, 60, 50
 
 
@@ -88,13 +92,13 @@ class Ground:
 
 def worker_killed(ground: Ground) -> None:
     with suppress(ProcessLookupError):  # a lane that has just been started anew
-        os.kill(ground.worker(ground.draw.choice(list(LANES))), signal.SIGKILL)
+        os.kill(ground.worker(ground.draw.choice(list(ground.boxes))), signal.SIGKILL)
 
 
 def executor_killed(ground: Ground) -> None:
     driver = ground.fed.processor.pid
     running = executors(driver)
-    victim = executor_of(ground.worker(ground.draw.choice(list(LANES))))
+    victim = executor_of(ground.worker(ground.draw.choice(list(ground.boxes))))
     assert victim in running
     os.kill(victim, signal.SIGKILL)
     wait(lambda: victim not in executors(driver), 10, "the executor is gone")
@@ -152,11 +156,12 @@ def chosen(draw: random.Random) -> list[Callable[[Ground], None]]:
 
 
 @pytest.fixture
-def ground(kafka, redis, prefix: str, tmp_path: Path) -> Iterator[Ground]:
-    names = {lane: f"{prefix}.{lane}" for lane in LANES}
+def ground(request: pytest.FixtureRequest, kafka, redis, prefix: str, tmp_path: Path) -> Iterator[Ground]:
+    lanes: Lanes = request.param
+    names = {lane: f"{prefix}.{lane}" for lane in lanes}
     for topic in names.values():
         make_topic(kafka.bootstrap, topic, partitions=PARTITIONS)
-    sinks = [{"name": lane, "trigger": trigger, "options": {"topic": names[lane]}} for lane, trigger in LANES.items()]
+    sinks = [{"name": lane, "options": {"topic": names[lane]}} | settings for lane, settings in lanes.items()]
     servers = {"kafka": kafka.bootstrap, "redis_url": redis.url}
     environ = spark_home(tmp_path) | {"TMPDIR": str(tmp_path)}
     processor = {"master": MASTER, "spark_ui": "127.0.0.1:0"}
@@ -169,13 +174,15 @@ def ground(kafka, redis, prefix: str, tmp_path: Path) -> Iterator[Ground]:
 
 
 @pytest.mark.timeout(240 + 60 * TIMES)
+@pytest.mark.parametrize("ground", [TRIGGERS, WRITERS], indirect=True, ids=["each trigger", "two writers"])
 def test_every_event_comes_once_and_in_order_whatever_is_killed(ground: Ground) -> None:
     """A minute on two cores: a cluster's three JVMs, and the driver's start once more."""
     fed = ground.fed
     fed.processor.start()
     ground.write(2)
     ground.await_all()
-    status = wait(lambda: fed.status("quick"), START_SECONDS, "the lane's status")
+    first, *_ = ground.boxes
+    status = wait(lambda: fed.status(first), START_SECONDS, "the lane's status")
     with urlopen(status.spark_ui, timeout=10) as page:  # its queries and their executors, for who looks for a cause
         assert b"Spark Jobs" in page.read()
     for fault in chosen(ground.draw):
@@ -187,5 +194,5 @@ def test_every_event_comes_once_and_in_order_whatever_is_killed(ground: Ground) 
     wait(lambda: fed.is_acked, START_SECONDS, "the acks say all of it")
 
     assert fed.processor.stop() == 0
-    states = [status.state for status in map(fed.status, LANES) if status is not None]
-    assert states == [State.DRAINED] * len(LANES)
+    states = [status.state for status in map(fed.status, ground.boxes) if status is not None]
+    assert states == [State.DRAINED] * len(ground.boxes)

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import redis as redis_client
-import yaml
 from kit.fleet import Service, service, spark_jars
 from kit.frames import RawLog, row
-from kit.pipelines import document, secrets_of
+from kit.pipelines import document, secrets_of, written
 from kit.topics import append, make_topic
 from kit.wait import wait
 
@@ -86,8 +85,7 @@ def fleet(kafka, redis, database, prefix: str, tmp_path: Path) -> Iterator[Fleet
         {"name": "files", "type": "file", "options": {"path": str(tmp_path / "files")}},
         {"name": "copies", "type": "pg_table", "options": options},
     ]
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, sinks=sinks)))
+    file = written(tmp_path, document(prefix, kafka=kafka.bootstrap, redis_url=redis.url, sinks=sinks))
     environ = secrets_of(redis_url=redis.url) | spark_jars() | {TARGET_PASSWORD: target.password or ""}
     with service("tidegate-processor", file, environ) as processor:
         client = redis_client.Redis.from_url(redis.url)

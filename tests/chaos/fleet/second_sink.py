@@ -9,7 +9,7 @@ order; and once it is removed nothing waits for it.
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import yaml
 from chaos.fleet import files, target
@@ -19,9 +19,11 @@ from chaos.fleet.kills import Kind, kill
 from chaos.fleet.link_faults import KINDS
 from chaos.fleet.links import Link
 from chaos.fleet.rig import SINK
+from kit.exposed import lanes_of
 from kit.pipelines import POSTGRES_PASSWORD
 from kit.wait import wait
 
+from tidegate.checkpoint.redis_store import read_lineage
 from tidegate.contracts import names
 from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.lsn import Lsn, parse_lsn
@@ -119,11 +121,14 @@ def _attached(field: Field, draw: random.Random, sink: _Sink) -> Iterator[None]:
 
 
 def _configure(field: Field, draw: random.Random, change: Callable[[list[_Sink]], list[_Sink]]) -> None:
-    """As an operator does it: the file, then both services; in order, or not."""
+    """As an operator does it: the file alone; or both services after it, in order or not."""
     file = field.rig.folder / "pipeline.yaml"
     values = yaml.safe_load(file.read_text())
     values["sinks"] = change(values["sinks"])
     file.write_text(yaml.safe_dump(values))
+    if draw.random() < 0.5:
+        _await_taken_over(field, {str(sink["name"]) for sink in values["sinks"]}, values["processor"]["http"])
+        return
     keepers = [(field.reader, Kind.READER), (field.processor, Kind.DRIVER)]
     draw.shuffle(keepers)
     for keeper, kind in keepers:
@@ -132,6 +137,18 @@ def _configure(field: Field, draw: random.Random, change: Callable[[list[_Sink]]
         else:
             keeper.end()
             keeper.start()
+
+
+def _await_taken_over(field: Field, sinks: set[str], processor: str) -> None:
+    def is_taken_over() -> bool:
+        lineage = read_lineage(field.redis, field.pipeline)
+        if lineage is None or set(lineage.required) != sinks:
+            return False
+        with suppress(OSError):  # one that a fault has ended is on its way back
+            return lanes_of(processor) == sinks
+        return False
+
+    wait(is_taken_over, _START_SECONDS, "both services have taken the file over while they run", 0.1)
 
 
 def ack_of(field: Field, sink: str) -> Ack | None:

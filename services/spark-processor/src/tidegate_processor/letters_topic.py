@@ -23,7 +23,6 @@ from tidegate_processor.kafka_refusals import mapped, refused
 _CALL_SECONDS = 10.0
 _SILENT_SECONDS = 20.0
 """Another lane's transaction holds back what stands behind it, for ten seconds at most if the lane has died."""
-_BATCH = 500
 _ID = re.compile(rb'"id":"([0-9a-f]{32})"')
 
 
@@ -72,17 +71,20 @@ def _until(end: int, consumer: Consumer, check: Callable[[], None]) -> Iterator[
     deadline = time.monotonic() + _SILENT_SECONDS
     while time.monotonic() < deadline:
         check()
-        for message in consumer.consume(_BATCH, timeout=0.5):
-            error = message.error()
-            if error is None:
-                deadline = time.monotonic() + _SILENT_SECONDS
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                offset = message.offset()
-                if offset is not None and offset >= end:
-                    return
-            elif not error.retriable():
-                raise refused(error, "read the dead letters")
+        # One by one: consume() purges from its batch what another leader, say, has made outdated meanwhile.
+        message = consumer.poll(0.5)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            deadline = time.monotonic() + _SILENT_SECONDS
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            offset = message.offset()
+            if offset is not None and offset >= end:
+                return
+        elif not error.retriable():
+            raise refused(error, "read the dead letters")
     raise TransientError(
         "the topic of dead letters was not read to its end",
         code="DEAD_LETTERS_UNREADABLE",
