@@ -43,6 +43,7 @@ OWN = [
     {"type": "drop_columns", "options": {"tables": ["public.people"], "columns": ["phone"]}},
     {"type": "rename_fields", "options": {"tables": ["public.people"], "fields": {"mail": "person"}}},
     {"type": "filter", "options": {"tables": ["public.audit"], "operations": ["INSERT"]}},
+    {"type": "compute", "options": {"tables": ["public.people"], "columns": {"label": "note || ' ' || amount * 2"}}},
 ]
 
 
@@ -90,8 +91,8 @@ def test_of_what_is_masked_nothing_leaves_the_lane(masked: Masked) -> None:
         {"person": each} for each in (first, first, second, second)
     ]
     row = {"person": first, "id": token(b"7", SALT.encode()).decode(), "note": "gone", "amount": "1.50"}
-    assert row == payloads[0]["row"]
-    assert row | {"amount": "2"} == payloads[1]["row"]
+    assert row | {"label": "gone 3"} == payloads[0]["row"]
+    assert row | {"amount": "2", "label": "gone 4"} == payloads[1]["row"]
     assert ({"person": first}, second) == (payloads[2]["old"], payloads[2]["row"]["person"])
     assert (None, {"person": second}) == (payloads[3]["row"], payloads[3]["old"])
     assert not any(CANARY.encode() in message.value() + message.key() for message in messages)

@@ -76,10 +76,46 @@ touched. `where` sees the columns as the source has them, whatever stands before
 ```
 
 A condition knows `AND` `OR` `NOT`, parentheses, `=` `<>` `!=` `<` `<=` `>` `>=`, `IN (…)`, `BETWEEN … AND …`,
-`LIKE '…'`, `IS NULL`, all of these with `NOT`, texts in single quotes, numbers, `TRUE` and `FALSE`, columns (in double
-quotes where they have capitals or odd characters), and `lower` `upper` `trim` `length` `abs`. Numbers are compared
+`LIKE '…'`, `IS NULL`, all of these with `NOT`, and what `compute` knows of values (below). Numbers are compared
 exactly, floats as floats, texts by their code points, dates and times with a text like `'2026-11-18'`.
 It is read by a grammar of ours and never given to an engine.""",
+    Verb.COMPUTE: """\
+Columns that are computed of those that are there, and stand behind them. A value sees the columns as the transforms
+before it left them, by their names: what was masked before is masked in it, what was dropped is not there. Transforms
+behind it see the computed columns too: compute `total`, then drop what it was made of.
+
+```yaml
+- {type: compute, options: {tables: [public.orders], columns: {total: "round(price * quantity, 2)"}}}
+- type: compute
+  options:
+    tables: [public.people]
+    columns:
+      name: first || ' ' || coalesce(middle || ' ', '') || last
+      age_group: CASE WHEN age < 18 THEN 'minor' WHEN age < 65 THEN 'adult' ELSE 'senior' END
+      region: "'eu'"
+```
+
+| to put values together | |
+| --- | --- |
+| `+` `-` `*` | numbers, exactly: up to 19 digits before the point and 18 behind it; floats as floats |
+| `\\|\\|` | texts; numbers, floats and booleans become text |
+| `CASE WHEN condition THEN value … ELSE value END` | the value of the first condition that is true, else NULL |
+| `coalesce(value, …)` `nullif(value, value)` | of one kind |
+| `abs(number)` `round(number, digits)` | numbers; half is rounded away from zero |
+| `lower` `upper` `trim` `length` | of a text, in characters |
+| `substr(text, from, count)` `replace(text, 'this', 'that')` | `from`, `count`, `this` and `that` are literals |
+
+Texts stand in single quotes; columns in double quotes where they have capitals or odd characters, or are one of the
+words above. What comes out is `numeric`, `float8`, `text` or `boolean`; other kinds can be compared, not put together.
+
+- **NULL** makes NULL, but for `coalesce` and `CASE`.
+- **What was not sent** (an unchanged TOAST value) makes a value that was not sent, unless the old row was sent whole.
+  In an old row of which the key was sent, a computed column is NULL, as any other that is not of the key.
+- **What can't be computed exactly** (too many digits, `NaN`) makes the change a dead letter (`COMPUTED_BEYOND`). `/` is
+  not offered: where it does not come out even there is no exact value; multiply by `0.01`.
+- **An expression that does not fit a table** makes the lane stand, before a row goes out (`TRANSFORM_COLUMN_MISSING`,
+  `TRANSFORM_NAME_TAKEN`, `TRANSFORM_VALUE`).
+- **Dead letters** of a table with computed columns hold no row, only where it stands in the raw topic.""",
 }
 
 

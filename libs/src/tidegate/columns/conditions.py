@@ -1,4 +1,4 @@
-"""Conditions over typed columns, all rows of a batch at once: what may be true of each row, what may be false, and why.
+"""Expressions over typed columns, all rows of a batch at once: values, and conditions with what is certain of each.
 
 | a comparison is | may be true | may be false |
 | --- | --- | --- |
@@ -8,20 +8,33 @@
 | of a value that was not sent, or that its type can't hold | 1 | 1 |
 
 AND, OR and NOT work on the two bits as they do in SQL's three-valued logic, so that what is not known decides nothing
-unless it must. Invariant: numbers are compared exactly, floats as floats; texts by their code points.
+unless it must; a value is not known where a condition that chooses it is not, or the value that it chooses. Invariant:
+numbers are compared exactly, floats as floats; texts by their code points.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.columns.cells import (
+    Cells,
+    ConditionError,
+    alike,
+    all_alike,
+    called,
+    is_null,
+    joined,
+    literal,
+    operated,
+    text,
+)
 from tidegate.config.expression import (
     Call,
+    Choose,
     Compare,
     Condition,
     IsNull,
@@ -30,11 +43,11 @@ from tidegate.config.expression import (
     Literal,
     Name,
     Not,
+    Operate,
     Truth,
     Value,
 )
 
-_NUMBER: Final = pa.decimal256(76, 38)
 _COMPARE: Final[Mapping[str, Callable[[pa.Array, pa.Array], pa.Array]]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -43,27 +56,6 @@ _COMPARE: Final[Mapping[str, Callable[[pa.Array, pa.Array], pa.Array]]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_FUNCTIONS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
-    "abs": pc.abs,
-    "length": lambda values: pc.cast(pc.utf8_length(values), _NUMBER),
-    "lower": pc.utf8_lower,
-    "trim": pc.utf8_trim_whitespace,
-    "upper": pc.utf8_upper,
-}
-_OF_NUMBERS: Final = frozenset({"abs"})
-
-
-class ConditionError(ValueError):
-    """A condition that these types of columns do not allow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """The values of one column, or what is made of them."""
-
-    values: pa.Array
-    unknown: np.ndarray
-    """Not sent, or beyond the type; null in `values`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,151 +63,124 @@ class Verdict:
     may_be_true: np.ndarray
     may_be_false: np.ndarray
 
-
-def as_number(cells: Cells) -> Cells:
-    """Exact. What no decimal of 76 digits holds (NaN, infinity, 1e300) is not known."""
-    try:
-        return Cells(pc.cast(cells.values, _NUMBER), cells.unknown)
-    except pa.ArrowInvalid:
-        made = [_decimal(value) for value in cells.values.to_pylist()]
-        values = pa.array(made, _NUMBER)
-        is_lost = np.array([value is None for value in made], np.bool_) & ~_is_null(cells.values)
-        return Cells(values, cells.unknown | is_lost)
+    @property
+    def is_certain(self) -> np.ndarray:
+        undecided: np.ndarray = self.may_be_true & self.may_be_false
+        return ~undecided
 
 
-def _decimal(value: object) -> Decimal | None:
-    try:
-        number = Decimal(str(value))
-        return pa.scalar(number, _NUMBER).as_py() if value is not None and number.is_finite() else None
-    except (InvalidOperation, pa.ArrowInvalid):
-        return None
+class Batch:
+    """So many rows, and the columns that expressions name."""
 
+    def __init__(self, rows: int, column: Callable[[str], Cells]) -> None:
+        self.rows, self.column = rows, column
+        self.lost = np.zeros(rows, np.bool_)
+        """Rows in which something came out that is beyond what is computed in."""
 
-def judge(condition: Condition, rows: int, column: Callable[[str], Cells]) -> Verdict:
-    match condition:
-        case Compare():
-            return _compare(condition, rows, column)
-        case IsNull():
-            cells = _cells(condition.value, rows, column)
-            is_null = _is_null(cells.values)
-            return Verdict(is_null | cells.unknown, ~is_null | cells.unknown)
-        case Like():
-            cells = _text(_cells(condition.value, rows, column))
-            return _verdict(pc.match_like(cells.values, condition.pattern), cells.unknown)
-        case Truth():
-            cells = _cells(condition.value, rows, column)
-            if not pa.types.is_boolean(cells.values.type):
-                raise ConditionError("only a boolean column is a condition by itself")
-            return _verdict(cells.values, cells.unknown)
-        case Not():
-            inner = judge(condition.condition, rows, column)
-            return Verdict(inner.may_be_false, inner.may_be_true)
-        case Junction():
-            verdicts = [judge(each, rows, column) for each in condition.conditions]
-            trues, falses = [each.may_be_true for each in verdicts], [each.may_be_false for each in verdicts]
-            if condition.is_and:
-                return Verdict(np.logical_and.reduce(trues), np.logical_or.reduce(falses))
-            return Verdict(np.logical_or.reduce(trues), np.logical_and.reduce(falses))
+    def judge(self, condition: Condition) -> Verdict:
+        match condition:
+            case Compare():
+                left, right = self._pair(condition.left, condition.right)
+                return _verdict(_COMPARE[condition.operator](left.values, right.values), left.unknown | right.unknown)
+            case IsNull():
+                cells = self.value(condition.value)
+                nulls = is_null(cells.values)
+                return Verdict(nulls | cells.unknown, ~nulls | cells.unknown)
+            case Like():
+                cells = text(self.value(condition.value))
+                return _verdict(pc.match_like(cells.values, condition.pattern), cells.unknown)
+            case Truth():
+                cells = self.value(condition.value)
+                if not pa.types.is_boolean(cells.values.type):
+                    raise ConditionError("only a boolean column is a condition by itself")
+                return _verdict(cells.values, cells.unknown)
+            case Not():
+                inner = self.judge(condition.condition)
+                return Verdict(inner.may_be_false, inner.may_be_true)
+            case Junction():
+                verdicts = [self.judge(each) for each in condition.conditions]
+                trues, falses = [each.may_be_true for each in verdicts], [each.may_be_false for each in verdicts]
+                if condition.is_and:
+                    return Verdict(np.logical_and.reduce(trues), np.logical_or.reduce(falses))
+                return Verdict(np.logical_or.reduce(trues), np.logical_and.reduce(falses))
 
+    def value(self, value: Value) -> Cells:
+        match value:
+            case Name():
+                return self.column(value.column)
+            case Literal():
+                return literal(value, self.rows)
+            case Operate(operator="||"):
+                return joined(self.value(value.left), self.value(value.right))
+            case Operate():
+                left, right = self._pair(value.left, value.right)
+                made = operated(value.operator, left, right)
+                self.lost |= made.unknown & ~(left.unknown | right.unknown)
+                return made
+            case Choose():
+                return self._chosen(value)
+            case Call(function="coalesce"):
+                return self._first_known(value.arguments)
+            case Call(function="nullif"):
+                left, right = self._pair(*value.arguments)
+                is_equal = pc.fill_null(pc.equal(left.values, right.values), False)
+                return Cells(pc.if_else(is_equal, None, left.values), left.unknown | right.unknown)
+            case Call():
+                literals = [each for each in value.arguments[1:] if isinstance(each, Literal)]
+                return called(value.function, self.value(value.arguments[0]), literals)
 
-def _compare(condition: Compare, rows: int, column: Callable[[str], Cells]) -> Verdict:
-    left, right = (_operand(each, rows, column) for each in (condition.left, condition.right))
-    if left is None or right is None:
-        literal = condition.left if left is None else condition.right
-        other = right if left is None else left
-        if other is None or not isinstance(literal, Literal):
-            raise ConditionError("two literals are compared")
-        made = _literal(literal, rows, other.values.type)
-        left, right = (made, other) if left is None else (other, made)
-    left, right = _alike(left, right)
-    return _verdict(_COMPARE[condition.operator](left.values, right.values), left.unknown | right.unknown)
+    def _pair(self, left: Value, right: Value) -> tuple[Cells, Cells]:
+        """A literal becomes what it stands beside."""
+        if isinstance(left, Literal) and isinstance(right, Literal):
+            raise ConditionError("two literals are compared or put together")
+        if isinstance(left, Literal):
+            other = self.value(right)
+            return alike(literal(left, self.rows, other.values.type), other)
+        made = self.value(left)
+        if isinstance(right, Literal):
+            return alike(made, literal(right, self.rows, made.values.type))
+        return alike(made, self.value(right))
 
+    def _alike(self, values: Sequence[Value]) -> list[Cells]:
+        """All of one kind: that of the first which is no literal."""
+        first = next((each for each in values if not isinstance(each, Literal)), values[0])
+        model = self.value(first)
+        return all_alike(
+            [
+                literal(each, self.rows, model.values.type) if isinstance(each, Literal) else self.value(each)
+                for each in values
+            ]
+        )
 
-def _operand(value: Value, rows: int, column: Callable[[str], Cells]) -> Cells | None:
-    """None: a literal, which becomes what it is compared with."""
-    return None if isinstance(value, Literal) else _cells(value, rows, column)
+    def _first_known(self, values: Sequence[Value]) -> Cells:
+        cells = self._alike(values)
+        made, unknown, is_open = cells[-1].values, np.zeros(self.rows, np.bool_), np.ones(self.rows, np.bool_)
+        for each in reversed(cells[:-1]):
+            made = pc.if_else(pa.array(is_null(each.values)), made, each.values)
+        for each in cells:
+            unknown |= is_open & each.unknown
+            is_open &= is_null(each.values) & ~each.unknown
+        return Cells(pc.if_else(pa.array(unknown), None, made), unknown)
 
-
-def _cells(value: Value, rows: int, column: Callable[[str], Cells]) -> Cells:
-    match value:
-        case Name():
-            return column(value.column)
-        case Call():
-            inner = _cells(value.argument, rows, column)
-            inner = _number(inner) if value.function in _OF_NUMBERS else _text(inner)
-            return Cells(_FUNCTIONS[value.function](inner.values), inner.unknown)
-        case Literal():
-            return _literal(value, rows, None)
-
-
-def _literal(literal: Literal, rows: int, type_: pa.DataType | None) -> Cells:
-    value = literal.value
-    nothing = np.zeros(rows, np.bool_)
-    if isinstance(value, Decimal):
-        wanted = pa.float64() if type_ is not None and pa.types.is_floating(type_) else _NUMBER
-        given: object = float(value) if pa.types.is_floating(wanted) else value
-    elif isinstance(value, bool):
-        wanted, given = pa.bool_(), value
-    else:
-        wanted = type_ if type_ is not None and _is_time(type_) else pa.large_string()
-        given = value
-    try:
-        scalar = pa.scalar(given, pa.large_string()).cast(wanted) if _is_time(wanted) else pa.scalar(given, wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ConditionError("a literal is no value of what it is compared with") from None
-    return Cells(pa.repeat(scalar, rows), nothing)
-
-
-def _alike(left: Cells, right: Cells) -> tuple[Cells, Cells]:
-    kinds = [_kind(each.values.type) for each in (left, right)]
-    if kinds[0] != kinds[1]:
-        if set(kinds) == {"number", "float"}:
-            return _float(left), _float(right)
-        raise ConditionError("values of different kinds are compared")
-    if kinds[0] == "other":
-        raise ConditionError("values of this type are not compared; IS NULL is all there is")
-    if kinds[0] == "time" and left.values.type != right.values.type:
-        raise ConditionError("dates and times of different types are compared")
-    return left, right
-
-
-def _kind(type_: pa.DataType) -> str:
-    if pa.types.is_decimal(type_):
-        return "number"
-    if pa.types.is_floating(type_):
-        return "float"
-    if pa.types.is_large_string(type_):
-        return "text"
-    if pa.types.is_boolean(type_):
-        return "boolean"
-    return "time" if _is_time(type_) else "other"
-
-
-def _is_time(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_time(type_))
-
-
-def _float(cells: Cells) -> Cells:
-    return Cells(pc.cast(cells.values, pa.float64(), safe=False), cells.unknown)
-
-
-def _text(cells: Cells) -> Cells:
-    if not pa.types.is_large_string(cells.values.type):
-        raise ConditionError("a text was expected")
-    return cells
-
-
-def _number(cells: Cells) -> Cells:
-    if _kind(cells.values.type) not in ("number", "float"):
-        raise ConditionError("a number was expected")
-    return cells
+    def _chosen(self, choice: Choose) -> Cells:
+        values = [value for _, value in choice.cases]
+        cells = self._alike(values if choice.otherwise is None else [*values, choice.otherwise])
+        is_open, unknown = np.ones(self.rows, np.bool_), np.zeros(self.rows, np.bool_)
+        made = pa.nulls(self.rows, cells[0].values.type)
+        for (condition, _), each in zip(choice.cases, cells, strict=False):
+            verdict = self.judge(condition)
+            unknown |= is_open & ~verdict.is_certain
+            is_taken = is_open & verdict.may_be_true & verdict.is_certain
+            made = pc.if_else(pa.array(is_taken), each.values, made)
+            unknown |= is_taken & each.unknown
+            is_open &= ~is_taken & verdict.is_certain
+        if choice.otherwise is not None:
+            made = pc.if_else(pa.array(is_open), cells[-1].values, made)
+            unknown |= is_open & cells[-1].unknown
+        return Cells(pc.if_else(pa.array(unknown), None, made), unknown)
 
 
 def _verdict(truth: pa.Array, unknown: np.ndarray) -> Verdict:
-    is_null = _is_null(truth)
+    nulls = is_null(truth)
     is_true = np.asarray(pc.fill_null(truth, False), np.bool_)
-    return Verdict(is_true & ~is_null | unknown, ~is_true & ~is_null | unknown)
-
-
-def _is_null(values: pa.Array) -> np.ndarray:
-    return np.asarray(pc.is_null(values), np.bool_)
+    return Verdict(is_true & ~nulls | unknown, ~is_true & ~nulls | unknown)

@@ -16,10 +16,9 @@ import numpy as np
 
 from tidegate.columns import layout
 from tidegate.columns.blake2b import KEY_WORDS, WORDS, absorbed
-from tidegate.columns.envelopes import EventSource, default_envelope
 from tidegate.columns.frames import Changes, scan_frame
 from tidegate.columns.layout import Refusal
-from tidegate.columns.plans import PLANS_KEPT, Plans, Section, Shape
+from tidegate.columns.plans import PLANS_KEPT, Section, Shape
 from tidegate.columns.refusals import RejectedChange, decode_error, rejected
 from tidegate.columns.rewrite_kernels import (
     COLUMN_FIELDS,
@@ -31,13 +30,11 @@ from tidegate.columns.rewrite_kernels import (
     rewrite,
 )
 from tidegate.columns.row_filters import Judged, RowFilter, RowFilters
-from tidegate.columns.snapshots import snapshot_route
+from tidegate.columns.schema_sections import SchemaSections
+from tidegate.columns.snapshots import Taken, Takes
 from tidegate.columns.text import SLACK
-from tidegate.contracts.frame import Frame, FrameKind, SchemaEntry, SchemaRole
+from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import RecordError
-from tidegate.events import Operation
-from tidegate.pgoutput.decode import decode_message
-from tidegate.pgoutput.encode import encode_message
 from tidegate.pgoutput.messages import Relation, Type
 from tidegate.pgoutput.rewrite import HASH_BYTES, TOKEN_BYTES, Writer, Written, key_of, rewritten_relation
 from tidegate.position import BEGINNING, Position
@@ -45,9 +42,7 @@ from tidegate.quoting import qualified
 
 ColumnPlan: TypeAlias = Callable[[Relation, Mapping[int, Type], bool], Sequence[Written]]
 """What becomes of each column. False: of a shape that was before, of which no row will come; nothing is refused."""
-Takes: TypeAlias = Callable[[str, str, Operation], bool]
 
-_NO_SOURCE = EventSource("", "", 0)
 _DIGEST_BYTES = {Writer.HASH: HASH_BYTES, Writer.TOKEN: TOKEN_BYTES}
 _LENGTHS = {Writer.HASH: HASH_LENGTH, Writer.TOKEN: TOKEN_LENGTH}
 _NO_COLUMNS = np.zeros((0, COLUMN_FIELDS), np.int64)
@@ -90,11 +85,7 @@ class FrameRewriter:
         self._filters = RowFilters(filters) if filters else None
         self._needed = FrameRewriter(self._filters.needed, takes) if self._filters else None
 
-        def route(schema: str, table: str, operation: Operation) -> str | None:
-            return "" if takes(schema, table, operation) else None
-
-        self._wal_plans = Plans(_NO_SOURCE, route, default_envelope)
-        self._row_plans = Plans(_NO_SOURCE, snapshot_route(route), default_envelope)
+        self._sections = Taken(takes)
         self._words = np.zeros(WORDS, np.uint64)
         self._pieces: dict[bytes, int] = {}
         self._keys: dict[tuple[bytes, Writer], int] = {}
@@ -102,16 +93,16 @@ class FrameRewriter:
         self._key_words = np.zeros((1, KEY_WORDS), np.uint64)
         self._planned: dict[Shape, _RelationPlan] = {}
         self._tables: dict[tuple[Shape, ...], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-        self._schemas: dict[tuple[bool, tuple[SchemaEntry, ...]], tuple[SchemaEntry, ...]] = {}
+        self._schemas = SchemaSections(lambda *relation: rewritten_relation(relation[0], plan(*relation)))
 
     def rewrite(self, frame: Frame, after: Position = BEGINNING) -> "Rewritten":
         """Of a `wal` frame that is whole or re-joined; a snapshot frame comes as `frame_of_rows` makes it. What a mark
         says is about the shapes in its schema section: those that the sink knows."""
         is_mark = frame.header.kind is FrameKind.MARK
-        schema = self._schema(frame.schema, is_strict=self._marks_fit or not is_mark)
+        schema = self._schemas.of(frame.schema, is_strict=self._marks_fit or not is_mark)
         if is_mark:
             return Rewritten(replace(frame, schema=schema))
-        section = self._section(frame)
+        section = self._sections.section(frame)
         relations, columns, growth = self._table(section)
         is_judged = self._filters is not None and any(self._filters.mean(each.relation) for each in section.shapes)
         if not is_judged and not relations[:, IS_CHANGED].any() and not self._requires_full:
@@ -143,17 +134,13 @@ class FrameRewriter:
     def as_received(self, frame: Frame, refused: RejectedChange) -> RejectedChange:
         """A change of `frame` that was refused after it was rewritten. Of a relation of which values are withheld,
         nothing is left but its names."""
-        section = self._section(frame)
+        section = self._sections.section(frame)
         relation_id = refused.shape.relation.relation_id
         place = section.ids.tolist().index(relation_id)
         shape = section.shapes[place]
         if self._relation(shape).is_changed:
             return replace(refused, shape=replace(shape, source=()), raw=b"")
         return replace(refused, shape=shape)
-
-    def _section(self, frame: Frame) -> Section:
-        plans = self._row_plans if frame.header.kind is FrameKind.SNAPSHOT else self._wal_plans
-        return plans.section(frame)
 
     def _body(
         self, changes: Changes, wanted: np.ndarray, relations: np.ndarray, columns: np.ndarray, growth: np.ndarray
@@ -230,23 +217,14 @@ class FrameRewriter:
             self._key_words = np.concatenate([self._key_words[:at], new[None]])
         return at
 
-    def _schema(self, entries: tuple[SchemaEntry, ...], *, is_strict: bool) -> tuple[SchemaEntry, ...]:
-        found = self._schemas.get((is_strict, entries))
-        if found is None:
-            if len(self._schemas) >= PLANS_KEPT:
-                self._schemas.clear()
-            made = tuple(self._entry(entry, entries, is_strict=is_strict) for entry in entries)
-            found = self._schemas[is_strict, entries] = made
-        return found
 
-    def _entry(self, entry: SchemaEntry, entries: Sequence[SchemaEntry], *, is_strict: bool) -> SchemaEntry:
-        message = decode_message(entry.message)
-        if not isinstance(message, Relation):
-            return entry
-        described = [decode_message(each.message) for each in entries if each.role is entry.role]
-        types = {each.type_oid: each for each in described if isinstance(each, Type)}
-        columns = self._plan(message, types, is_strict and entry.role is SchemaRole.CURRENT)
-        return replace(entry, message=encode_message(rewritten_relation(message, columns)))
+def without(changes: Changes, wanted: np.ndarray) -> bytes:
+    """The body without what is not wanted, or was not scanned."""
+    relations = np.zeros((len(changes.section.shapes), RELATION_FIELDS), np.int64)
+    nothing = np.zeros(SLACK, np.uint8), np.zeros((1, KEY_WORDS), np.uint64), np.zeros(WORDS, np.uint64)
+    out = np.empty(len(changes.body) + SLACK, np.uint8)
+    used, _ = rewrite(changes.body, changes.rows, wanted, (relations, _NO_COLUMNS, *nothing), out)
+    return out[:used].tobytes()
 
 
 def _holes(rows: np.ndarray) -> np.ndarray:

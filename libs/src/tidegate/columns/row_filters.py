@@ -10,24 +10,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidegate.columns.batches import HEAD, ChangeBatch, FrameDecoder
-from tidegate.columns.conditions import Cells, ConditionError, as_number, judge
+from tidegate.columns.batches import FrameDecoder
+from tidegate.columns.cast_columns import Cast
+from tidegate.columns.cells import ConditionError
+from tidegate.columns.conditions import Batch
 from tidegate.columns.envelopes import LETTERS, EventSource
-from tidegate.columns.typed import Caster, TypedBatch
+from tidegate.columns.typed import Caster
 from tidegate.config.expression import Condition, columns_of
 from tidegate.contracts.frame import Frame
 from tidegate.errors import ConfigError, RecordError
 from tidegate.events import Operation
 from tidegate.pgoutput.messages import Relation, Type
 from tidegate.pgoutput.rewrite import Writer, Written
-from tidegate.pgoutput.types import BUILT_IN, base_oid
 from tidegate.position import Position
-
-_FIRST = len(HEAD)
-_NUMERIC, _UUID = BUILT_IN["numeric"], BUILT_IN["uuid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,8 @@ class RowFilters:
         """`frame` with the needed columns alone; `wanted` and how many changes there are, as in the whole one."""
         judged = Judged(np.zeros(changes, np.bool_), [])
         for batch, places in self._decoder.placed(frame, after, wanted, self.mean):
-            columns = _Columns(batch, self._caster.cast(batch))
+            is_delete = np.asarray(batch.rows.column(0)) == ord(LETTERS[Operation.DELETE])
+            columns = Cast(batch, self._caster.cast(batch), is_delete)
             for each in self._of(batch.shape.relation):
                 _apply(each, columns, places, judged)
         return judged
@@ -83,59 +80,24 @@ class RowFilters:
         return (each for each in self._filters if relation.columns and each.means(relation.schema, relation.name))
 
 
-class _Columns:
-    """The row of each change that is judged: the old one of a delete, the new one of the others."""
-
-    def __init__(self, batch: ChangeBatch, typed: TypedBatch) -> None:
-        self.relation = batch.shape.relation
-        self.operations = np.asarray(batch.rows.column(0))
-        self.uncomparable = np.zeros(len(batch), np.bool_)
-        """Rows with a value, among those asked for, that its type can't hold."""
-        self._batch, self._typed = batch, typed
-        self._is_delete = pa.array(self.operations == ord(LETTERS[Operation.DELETE]))
-        self._places = {column.name: place for place, column in enumerate(self.relation.columns)}
-
-    def __call__(self, name: str) -> Cells:
-        place = self._places[name]
-        oid = base_oid(self.relation.columns[place].type_oid, self._batch.shape.types)
-        is_text = oid == _UUID
-        values = self._chosen(place, lambda at: (self._batch if is_text else self._typed).rows.column(at))
-        beyond = self._mask(place, self._typed.beyond)
-        cells = Cells(pc.cast(values, pa.large_string()) if is_text else values, self._mask(place, self._batch.unsent))
-        if oid == _NUMERIC or pa.types.is_integer(values.type) or pa.types.is_decimal(values.type):
-            number = as_number(cells)
-            beyond |= number.unknown & ~cells.unknown
-            cells = number
-        self.uncomparable |= beyond
-        return Cells(cells.values, cells.unknown | beyond)
-
-    def _chosen(self, place: int, column: Callable[[int], pa.Array]) -> pa.Array:
-        new, old = column(_FIRST + place), column(_FIRST + len(self._places) + place)
-        return pc.if_else(self._is_delete, old, new)
-
-    def _mask(self, place: int, masks: Mapping[int, pa.Array]) -> np.ndarray:
-        nothing = pa.array(np.zeros(len(self._batch), np.bool_))
-        return np.asarray(self._chosen(place, lambda at: masks.get(at, nothing)))
-
-
-def _apply(filter_: RowFilter, columns: _Columns, places: np.ndarray, judged: Judged) -> None:
-    relation = columns.relation
+def _apply(filter_: RowFilter, columns: Cast, places: np.ndarray, judged: Judged) -> None:
+    relation = columns.shape.relation
     name = f"{relation.schema}.{relation.name}"
     letters = [ord(LETTERS[each]) for each in filter_.operations if each in LETTERS and each is not Operation.TRUNCATE]
     is_meant = np.isin(columns.operations, letters)
     columns.uncomparable[:] = False
+    batch = Batch(len(places), columns)
     try:
-        verdict = judge(filter_.condition, len(places), columns)
+        verdict = batch.judge(filter_.condition)
     except ConditionError as error:
         raise ConfigError(
             f"a filter's condition does not fit {name}: {error}",
             code="TRANSFORM_CONDITION",
             remedy="Compare each column with a value of its own type; docs/reference/transforms.md says how.",
         ) from None
-    undecided = verdict.may_be_true & verdict.may_be_false
     goes = ~verdict.may_be_true if filter_.keeps else verdict.may_be_true & ~verdict.may_be_false
     judged.left_out[places[is_meant & goes]] = True
-    for place in places[is_meant & undecided & columns.uncomparable].tolist():
+    for place in places[is_meant & ~verdict.is_certain & (columns.uncomparable | batch.lost)].tolist():
         if not judged.left_out[place]:
             judged.left_out[place] = True
             judged.refused.append((place, _uncomparable(name)))

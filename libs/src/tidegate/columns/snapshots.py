@@ -4,21 +4,25 @@ Invariant: a row keeps its number, whatever is left out before it, and so its id
 the one that the contract's ids are made from (`SnapshotHead.ids`). Where it stands in the stream is its LSN.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
 from tidegate.columns.copy_rows import insert_entries
-from tidegate.columns.envelopes import Envelope, EventSource
+from tidegate.columns.envelopes import Envelope, EventSource, default_envelope
 from tidegate.columns.layout import Slot
-from tidegate.columns.plans import Route
-from tidegate.contracts.frame import Frame, OpenTransaction, SchemaRole
+from tidegate.columns.plans import Plans, Route, Section
+from tidegate.contracts.frame import Frame, FrameKind, OpenTransaction, SchemaRole
 from tidegate.contracts.snapshot import SnapshotHead
 from tidegate.errors import DecodeError
 from tidegate.events import Operation
 from tidegate.pgoutput.decode import decode_message
 from tidegate.pgoutput.messages import Relation
+
+Takes: TypeAlias = Callable[[str, str, Operation], bool]
+"""By schema, table and operation."""
 
 
 def frame_of_rows(frame: Frame, head: SnapshotHead, text: bytes, left_out: np.ndarray | None = None) -> Frame:
@@ -34,6 +38,22 @@ def snapshot_route(route: Route) -> Route:
         return route(schema, table, _named(operation))
 
     return routed
+
+
+class Taken:
+    """Sections of frames of both kinds, in which what is taken is wanted: for who rewrites, and makes no event."""
+
+    def __init__(self, takes: Takes) -> None:
+        def route(schema: str, table: str, operation: Operation) -> str | None:
+            return "" if takes(schema, table, operation) else None
+
+        nowhere = EventSource("", "", 0)
+        self._of_wal = Plans(nowhere, route, default_envelope)
+        self._of_rows = Plans(nowhere, snapshot_route(route), default_envelope)
+
+    def section(self, frame: Frame) -> Section:
+        plans = self._of_rows if frame.header.kind is FrameKind.SNAPSHOT else self._of_wal
+        return plans.section(frame)
 
 
 def snapshot_envelope(envelope: Envelope) -> Envelope:

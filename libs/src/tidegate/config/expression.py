@@ -1,6 +1,6 @@
-"""Conditions over columns as a tree that names all they may do. `expression_text.py` reads it from text.
+"""Values and conditions over columns as a tree that names all they may do. `expression_text.py` reads it from text.
 
-Invariant: who works with a condition sees these nodes and no text of it.
+Invariant: who works with an expression sees these nodes and no text of it.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,26 @@ class Literal:
 @dataclass(frozen=True, slots=True)
 class Call:
     function: str
-    argument: "Value"
+    arguments: "tuple[Value, ...]"
 
 
-Value: TypeAlias = Name | Literal | Call
+@dataclass(frozen=True, slots=True)
+class Operate:
+    operator: str
+    """One of `+` `-` `*` `||`."""
+    left: "Value"
+    right: "Value"
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """The value of the first condition that is true."""
+
+    cases: "tuple[tuple[Condition, Value], ...]"
+    otherwise: "Value | None"
+
+
+Value: TypeAlias = Name | Literal | Call | Operate | Choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +83,25 @@ Condition: TypeAlias = Compare | IsNull | Like | Truth | Not | Junction
 
 
 def columns_of(tree: Condition | Value) -> frozenset[str]:
+    if isinstance(tree, Name):
+        return frozenset({tree.column})
+    return frozenset().union(*map(columns_of, _parts(tree)))
+
+
+def _parts(tree: Condition | Value) -> "tuple[Condition | Value, ...]":
     match tree:
-        case Name():
-            return frozenset({tree.column})
-        case Literal():
-            return frozenset()
         case Call():
-            return columns_of(tree.argument)
-        case Compare():
-            return columns_of(tree.left) | columns_of(tree.right)
+            return tree.arguments
+        case Operate() | Compare():
+            return tree.left, tree.right
+        case Choose():
+            cases = tuple(part for case in tree.cases for part in case)
+            return cases if tree.otherwise is None else (*cases, tree.otherwise)
         case IsNull() | Like() | Truth():
-            return columns_of(tree.value)
+            return (tree.value,)
         case Not():
-            return columns_of(tree.condition)
+            return (tree.condition,)
         case Junction():
-            return frozenset().union(*map(columns_of, tree.conditions))
+            return tree.conditions
+        case _:
+            return ()

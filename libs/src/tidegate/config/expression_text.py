@@ -1,24 +1,25 @@
-"""Conditions over columns, as text in a configuration: an SQL of our own, read into a tree that names all it may do.
+"""Conditions and values over columns, as text in a configuration: an SQL of our own, read into a tree.
 
-    condition = [NOT] comparison {AND | OR condition}     ( … ) anywhere
+    condition  = [NOT] comparison {AND | OR condition}     ( … ) anywhere
     comparison = value (= | <> | != | < | <= | > | >=) value
                | value [NOT] IN (literal, …) | value [NOT] BETWEEN value AND value
                | value [NOT] LIKE 'pattern' | value IS [NOT] NULL | column of type boolean
-    value      = column | "Column" | literal | function(value)
+    value      = sum {|| sum}      sum = product {+ | - product}      product = factor {* factor}
+    factor     = [-] (column | "Column" | literal | function(value, …)
+               | CASE WHEN condition THEN value … [ELSE value] END)
 
 Invariant: the text reaches no engine, only this tree does; what is not in the grammar is refused, and so is a text that
 is too long or nests too deep. No error repeats a piece of the text.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidegate.config.expression import (
     Call,
+    Choose,
     Compare,
     Condition,
     IsNull,
@@ -27,103 +28,73 @@ from tidegate.config.expression import (
     Literal,
     Name,
     Not,
+    Operate,
     Truth,
     Value,
 )
+from tidegate.config.expression_tokens import ExpressionError, Kind, Token, tokens
 
 MAX_CHARACTERS: Final = 10_000
 MAX_DEPTH: Final = 50
+MAX_OPERATIONS: Final = 200
+"""Each makes a tree deeper that is walked by calls."""
 
-FUNCTIONS: Final = ("abs", "length", "lower", "trim", "upper")
-"""Of one value each."""
+_ONE, _MANY = (1, 1), (2, 20)
+FUNCTIONS: Final = {
+    "abs": _ONE,
+    "coalesce": _MANY,
+    "length": _ONE,
+    "lower": _ONE,
+    "nullif": (2, 2),
+    "replace": (3, 3),
+    "round": (1, 2),
+    "substr": (2, 3),
+    "trim": _ONE,
+    "upper": _ONE,
+}
+"""How many values each takes, at least and at most."""
+_LITERAL_FROM: Final = {"replace": 1, "round": 1, "substr": 1}
+"""From this argument on, they are literals."""
 
-_WORDS: Final = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
 _COMPARISONS: Final = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-
-
-class ExpressionError(ValueError):
-    """What is wrong, and at which character."""
-
-    def __init__(self, reason: str, at: int) -> None:
-        super().__init__(f"{reason} (at character {at + 1})")
-
-
-class _Kind(StrEnum):
-    NAME = "name"
-    WORD = "word"
-    TEXT = "text"
-    NUMBER = "number"
-    MARK = "mark"
-    END = "end"
-
-
-class _Token(NamedTuple):
-    kind: _Kind
-    text: str
-    at: int
-
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>\d{1,40}(?:\.\d{1,40})?)(?![\w.])
-    | (?P<name>[A-Za-z_][A-Za-z0-9_]{0,62})
-    | "(?P<quoted>(?:[^"\x00]|""){1,126})"
-    | '(?P<text>(?:[^'\x00]|'')*)'
-    | (?P<mark><>|!=|<=|>=|[-=<>(),])
-    )""",
-    re.ASCII | re.VERBOSE,
-)
+_OPERATORS: Final = (("||",), ("+", "-"), ("*",))
+"""Those that bind loosest come first."""
 
 
 def parse(text: str) -> Condition:
+    """A condition."""
+    tree = _read(text)
+    return _condition_of(tree, 0)
+
+
+def parse_value(text: str) -> Value:
+    return _value_of(_read(text), 0)
+
+
+def _read(text: str) -> "Condition | Value":
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError("longer than it may be", MAX_CHARACTERS)
-    return _Parser(list(_tokens(text))).parse()
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ExpressionError("neither a name, a literal nor an operator", at)
-        start = match.start(match.lastgroup or 0)
-        at = match.end()
-        found = match[match.lastgroup or 0]
-        match match.lastgroup:
-            case "number":
-                yield _Token(_Kind.NUMBER, found, start)
-            case "name" if found.upper() in _WORDS:
-                yield _Token(_Kind.WORD, found.upper(), start)
-            case "name":
-                yield _Token(_Kind.NAME, found.lower(), start)
-            case "quoted":
-                yield _Token(_Kind.NAME, found.replace('""', '"'), start)
-            case "text":
-                yield _Token(_Kind.TEXT, found.replace("''", "'"), start)
-            case _:
-                yield _Token(_Kind.MARK, found, start)
-    yield _Token(_Kind.END, "", end)
+    return _Parser(list(tokens(text))).parse()
 
 
 class _Parser:
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens, self._at, self._depth = tokens, 0, 0
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens, self._at, self._depth, self._operations = tokens, 0, 0, 0
 
-    def parse(self) -> Condition:
+    def parse(self) -> "Condition | Value":
         tree = self._condition()
-        if self._next.kind is not _Kind.END:
+        if self._next.kind is not Kind.END:
             raise ExpressionError("nothing was expected here", self._next.at)
-        return _condition_of(tree, 0)
+        return tree
 
     @property
-    def _next(self) -> _Token:
+    def _next(self) -> Token:
         return self._tokens[self._at]
 
     def _take(self, *texts: str) -> str:
         """The next token, if it is one of these words or marks; else nothing."""
         token = self._next
-        if token.kind in (_Kind.WORD, _Kind.MARK) and token.text in texts:
+        if token.kind in (Kind.WORD, Kind.MARK) and token.text in texts:
             self._at += 1
             return token.text
         return ""
@@ -153,10 +124,10 @@ class _Parser:
 
     def _comparison(self) -> "Condition | Value":
         start = self._next.at
-        left = self._primary()
+        left = self._operation()
         operator = self._take(*_COMPARISONS)
         if operator:
-            return Compare(_COMPARISONS[operator], _value_of(left, start), _value_of(self._primary(), start))
+            return Compare(_COMPARISONS[operator], _value_of(left, start), self._value())
         if self._take("IS"):
             negated = self._take("NOT")
             self._expect("NULL")
@@ -181,16 +152,42 @@ class _Parser:
             return Junction(False, tuple(choices))
         if self._take("BETWEEN"):
             value = _value_of(left, start)
-            low = _value_of(self._primary(), start)
+            low = self._value()
             self._expect("AND")
-            return Junction(True, (Compare(">=", value, low), Compare("<=", value, _value_of(self._primary(), start))))
+            return Junction(True, (Compare(">=", value, low), Compare("<=", value, self._value())))
         if self._take("LIKE"):
             pattern = self._next
-            if pattern.kind is not _Kind.TEXT:
+            if pattern.kind is not Kind.TEXT:
                 raise ExpressionError("a text was expected", pattern.at)
             self._at += 1
             return Like(_value_of(left, start), pattern.text)
         return None
+
+    def _value(self) -> Value:
+        start = self._next.at
+        return _value_of(self._operation(), start)
+
+    def _operation(self, level: int = 0) -> "Condition | Value":
+        if level == len(_OPERATORS):
+            return self._factor()
+        start = self._next.at
+        left = self._operation(level + 1)
+        while operator := self._take(*_OPERATORS[level]):
+            self._operations += 1
+            if self._operations > MAX_OPERATIONS:
+                raise ExpressionError("more operations than it may have", start)
+            left = Operate(operator, _value_of(left, start), _value_of(self._operation(level + 1), start))
+        return left
+
+    def _factor(self) -> "Condition | Value":
+        start = self._next.at
+        if not self._take("-"):
+            return self._primary()
+        with self._nested(start):
+            inner = _value_of(self._factor(), start)
+        if isinstance(inner, Literal) and isinstance(inner.value, Decimal):
+            return Literal(-inner.value)
+        return Operate("-", Literal(Decimal(0)), inner)
 
     def _primary(self) -> "Condition | Value":
         token = self._next
@@ -199,32 +196,55 @@ class _Parser:
                 inner = self._condition()
             self._expect(")")
             return inner
-        if token.kind is not _Kind.NAME:
+        if self._take("CASE"):
+            with self._nested(token.at):
+                return self._choice()
+        if token.kind is not Kind.NAME:
             return self._literal()
         self._at += 1
         return self._call(token) if self._take("(") else Name(token.text)
 
-    def _call(self, name: _Token) -> Call:
+    def _call(self, name: Token) -> Call:
         if name.text not in FUNCTIONS:
             raise ExpressionError(f"no function of these: {', '.join(FUNCTIONS)}", name.at)
+        least, most = FUNCTIONS[name.text]
         with self._nested(name.at):
-            argument = _value_of(self._primary(), name.at)
+            arguments = [self._value()]
+            while self._take(","):
+                is_literal = len(arguments) >= _LITERAL_FROM.get(name.text, most)
+                arguments.append(self._literal() if is_literal else self._value())
         self._expect(")")
-        return Call(name.text, argument)
+        if not least <= len(arguments) <= most:
+            raise ExpressionError("a function with more or fewer values than it takes", name.at)
+        return Call(name.text, tuple(arguments))
+
+    def _choice(self) -> Choose:
+        cases = []
+        while self._take("WHEN"):
+            start = self._next.at
+            condition = _condition_of(self._condition(), start)
+            self._expect("THEN")
+            cases.append((condition, self._value()))
+        if not cases:
+            raise ExpressionError("WHEN was expected", self._next.at)
+        otherwise = self._value() if self._take("ELSE") else None
+        self._expect("END")
+        return Choose(tuple(cases), otherwise)
 
     def _literal(self) -> Literal:
         token = self._next
-        self._at += token.kind is not _Kind.END
+        self._at += token.kind is not Kind.END
         match token:
-            case (_Kind.TEXT, text, _):
+            case (Kind.TEXT, text, _):
                 return Literal(text)
-            case (_Kind.NUMBER, text, _):
+            case (Kind.NUMBER, text, _):
                 return Literal(Decimal(text))
-            case (_Kind.MARK, "-", _):
-                inner = self._literal()
+            case (Kind.MARK, "-", _):
+                with self._nested(token.at):
+                    inner = self._literal()
                 if isinstance(inner.value, Decimal):
                     return Literal(-inner.value)
-            case (_Kind.WORD, ("TRUE" | "FALSE") as word, _):
+            case (Kind.WORD, ("TRUE" | "FALSE") as word, _):
                 return Literal(word == "TRUE")
         raise ExpressionError("a value was expected; for NULL, write IS NULL", token.at)
 
@@ -240,12 +260,12 @@ class _Parser:
 def _condition_of(tree: Condition | Value, at: int) -> Condition:
     if isinstance(tree, Name):
         return Truth(tree)
-    if isinstance(tree, Literal | Call):
+    if isinstance(tree, Literal | Call | Operate | Choose):
         raise ExpressionError("a condition was expected, not a value", at)
     return tree
 
 
 def _value_of(tree: Condition | Value, at: int) -> Value:
-    if isinstance(tree, Name | Literal | Call):
+    if isinstance(tree, Name | Literal | Call | Operate | Choose):
         return tree
     raise ExpressionError("a value was expected, not a condition", at)

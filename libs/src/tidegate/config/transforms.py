@@ -14,8 +14,9 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tidegate.config.base import Many, Model
-from tidegate.config.expression import columns_of
-from tidegate.config.expression_text import MAX_CHARACTERS, ExpressionError, parse
+from tidegate.config.expression import Value, columns_of
+from tidegate.config.expression_text import MAX_CHARACTERS, parse, parse_value
+from tidegate.config.expression_tokens import ExpressionError
 from tidegate.config.problems import did_you_mean, refuse
 from tidegate.config.secret import Secret
 from tidegate.config.tables import MAX_NAME_BYTES, TablePattern
@@ -29,6 +30,7 @@ class Verb(StrEnum):
     RENAME_FIELDS = "rename_fields"
     MASK = "mask"
     FILTER = "filter"
+    COMPUTE = "compute"
 
 
 class Missing(StrEnum):
@@ -162,11 +164,39 @@ class FilterOptions(Model):
         return operation not in self.operations or self.where is not None
 
 
+def _value(text: str) -> str:
+    try:
+        parse_value(text)
+    except ExpressionError as error:
+        raise refuse(
+            code="TRANSFORM_VALUE",
+            reason=f"the expression is not understood: {error}",
+            remedy="Write for example price * quantity, first || last, or CASE WHEN paid THEN 'yes' ELSE 'no' END.",
+        ) from None
+    return text
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(_value)]
+
+
+class ComputeOptions(Model):
+    tables: Many[TablePattern] = Field((), max_length=1_000, description=_TABLES)
+    columns: dict[ColumnPattern, Expression] = Field(
+        min_length=1, max_length=100, description="Name of the new column: expression over those that are there."
+    )
+    missing: Missing = Field(Missing.STOP, description=_MISSING)
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        return {name: parse_value(text) for name, text in self.columns.items()}
+
+
 OPTIONS: Mapping[str, type[Model]] = {
     Verb.DROP_COLUMNS: DropColumnsOptions,
     Verb.RENAME_FIELDS: RenameFieldsOptions,
     Verb.MASK: MaskOptions,
     Verb.FILTER: FilterOptions,
+    Verb.COMPUTE: ComputeOptions,
 }
 
 
@@ -182,7 +212,7 @@ def _known_verb(value: str) -> str:
 
 class Transform(Model):
     type: Annotated[str, AfterValidator(_known_verb)] = Field(
-        description="What is done to each change: `drop_columns`, `rename_fields`, `mask` or `filter`."
+        description="What is done to each change: `drop_columns`, `rename_fields`, `mask`, `filter` or `compute`."
     )
     options: dict[str, Any] = Field(
         default_factory=dict, repr=False, description="Options of the transform: docs/reference/transforms.md."

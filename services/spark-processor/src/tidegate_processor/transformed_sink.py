@@ -18,12 +18,10 @@ from tidegate.pgoutput.shape_changes import ShapeChangeKind
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt, Sink
 from tidegate_processor.toast import PreviousValues
-from tidegate_processor.transforms.conditions import row_filters
-from tidegate_processor.transforms.registry import ColumnPlan, column_verbs
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
-    from tidegate.columns.rewrites import FrameRewriter
     from tidegate.contracts.dead_letter import DeadLetter
+    from tidegate_processor.transform_steps import Steps
 
 
 def is_transformed(lane: SinkConfig) -> bool:
@@ -33,14 +31,11 @@ def is_transformed(lane: SinkConfig) -> bool:
 class TransformedSink:
     def __init__(self, sink: Sink, lane: SinkConfig) -> None:
         self.capabilities: Capabilities = sink.capabilities
-        self._sink = sink
-        self._plan = ColumnPlan(column_verbs(lane.transforms), lane.takes)
-        self._takes, self._transforms = lane.takes, lane.transforms
+        self._sink, self._lane = sink, lane
         # A mark may lead into a shape that the lane refuses, and what a transform names need not be there.
         self._marks_fit = SchemaChangePolicy.DEAD_LETTER not in map(lane.schema_changes.policy, ShapeChangeKind)
-        self._requires_full = lane.toast is ToastPolicy.REQUIRE_FULL
         self._previous = PreviousValues(lane.takes) if lane.toast is ToastPolicy.PREVIOUS else None
-        self._frames: FrameRewriter | None = None
+        self._made: Steps | None = None
 
     def ping(self) -> None:
         self._sink.ping()
@@ -51,12 +46,12 @@ class TransformedSink:
     def write(self, frame: Frame, after: Position) -> Receipt:
         if self._previous is not None:
             frame = self._previous.fill(frame, after)
-        rewriter = self._rewriter()
-        made = rewriter.rewrite(frame, after)
+        steps = self._steps()
+        made = steps.rewrite(frame, after)
         receipt = self._sink.write(made.frame, after)
         if not receipt.rejected and not made.rejected:
             return receipt
-        refused = (rewriter.as_received(frame, each) for each in receipt.rejected)
+        refused = (steps.as_received(frame, each) for each in receipt.rejected)
         return replace(receipt, rejected=(*made.rejected, *refused))
 
     def write_dead_letters(self, letters: "Sequence[DeadLetter]") -> None:
@@ -68,12 +63,9 @@ class TransformedSink:
     def close(self) -> None:
         self._sink.close()
 
-    def _rewriter(self) -> "FrameRewriter":
-        if self._frames is None:
-            from tidegate.columns.rewrites import FrameRewriter
+    def _steps(self) -> "Steps":
+        if self._made is None:
+            from tidegate_processor.transform_steps import Steps
 
-            filters = row_filters(self._transforms, self._takes)
-            self._frames = FrameRewriter(
-                self._plan, self._takes, filters, requires_full=self._requires_full, marks_fit=self._marks_fit
-            )
-        return self._frames
+            self._made = Steps(self._lane, marks_fit=self._marks_fit)
+        return self._made

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from kit.frames import GENERATION, ORDERS, RawLog
 from kit.memory_sink import MemorySink
+from kit.transformed import CANARY, CHANGES, REDACT, RENAME, Events, frame_of, lane
 
 from tidegate.columns.batches import FrameDecoder
 from tidegate.columns.envelopes import EventSource
-from tidegate.columns.json_encode import FrameEncoder
 from tidegate.columns.typed import Caster
 from tidegate.config.sinks import Route, SinkConfig, SinkType
 from tidegate.config.tables import TablePattern
@@ -21,10 +21,7 @@ from tidegate.errors import ConfigError
 from tidegate.pgoutput.messages import (
     UNCHANGED,
     Column,
-    Delete,
     Insert,
-    Message,
-    OldKind,
     Relation,
     ReplicaIdentity,
     Truncate,
@@ -32,49 +29,6 @@ from tidegate.pgoutput.messages import (
 )
 from tidegate.position import BEGINNING, Position
 from tidegate_processor.transformed_sink import TransformedSink
-
-CANARY = b"canary-7f3a"
-
-
-class Events(MemorySink):
-    """Keeps the events of the frames that it is given."""
-
-    def __init__(self, config: SinkConfig, **options: Any) -> None:
-        super().__init__(config=config, **options)
-        self.frames: list[Frame] = []
-        self._encoder = FrameEncoder(
-            EventSource("shop", "shop", 1), lambda *names: "t" if config.takes(*names) else None
-        )
-
-    def write(self, frame: Frame, after: Position) -> Any:
-        self.frames.append(frame)
-        return super().write(frame, after)
-
-    @property
-    def events(self) -> list[tuple[bytes | None, bytes]]:
-        return [each for frame in self.frames for events in self._encoder.encode(frame).topics for each in events]
-
-
-def lane(*transforms: tuple[str, dict[str, Any]]) -> SinkConfig:
-    made = tuple(Transform(type=verb, options=options) for verb, options in transforms)
-    return SinkConfig(name="events", type=SinkType.KAFKA_TOPICS, transforms=made)
-
-
-def frame_of(*changes: Message) -> Frame:
-    log = RawLog(GENERATION)
-    log.epoch()
-    return decode_frame(log.transaction(*changes))
-
-
-REDACT = ("mask", {"columns": ["note"], "how": "redact"})
-RENAME = ("rename_fields", {"fields": {"note": "remark", "id": "number"}})
-CHANGES = (
-    Insert(ORDERS.relation_id, (b"1", CANARY)),
-    Update(ORDERS.relation_id, OldKind.FULL, (b"1", CANARY), (b"2", UNCHANGED)),
-    Update(ORDERS.relation_id, None, None, (b"2", UNCHANGED)),
-    Update(ORDERS.relation_id, None, None, (b"2", None)),
-    Delete(ORDERS.relation_id, OldKind.FULL, (b"2", CANARY)),
-)
 
 
 def test_of_a_masked_value_nothing_is_left_in_any_event() -> None:

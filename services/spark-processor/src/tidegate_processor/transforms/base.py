@@ -35,9 +35,13 @@ class ColumnVerb(Protocol):
 
 def exactly(tables: Sequence[TablePattern], relation: Relation) -> bool | None:
     """Whether the relation is meant by its name; None: it is not meant at all. No pattern means every table."""
+    return exactly_named(tables, relation.schema, relation.name)
+
+
+def exactly_named(tables: Sequence[TablePattern], schema: str, table: str) -> bool | None:
     if not tables:
         return False
-    meant = [pattern for pattern in tables if pattern.matches(relation.schema, relation.name)]
+    meant = [pattern for pattern in tables if pattern.matches(schema, table)]
     return any(pattern.is_exact for pattern in meant) if meant else None
 
 

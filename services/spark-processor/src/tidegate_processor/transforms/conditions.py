@@ -8,8 +8,8 @@ from tidegate.config.transforms import FilterAction, FilterOptions, Transform, o
 from tidegate.events import Operation
 
 if TYPE_CHECKING:  # kernels are loaded where frames are decoded, in a worker, and nowhere else
-    from tidegate.columns.rewrites import Takes
     from tidegate.columns.row_filters import RowFilter
+    from tidegate.columns.snapshots import Takes
 
 
 def row_filters(transforms: Iterable[Transform], takes: "Takes") -> "list[RowFilter]":
