@@ -163,6 +163,14 @@ def test_a_value_in_binary_form_is_left_to_whoever_reads_the_row() -> None:
     assert [change.message for change in placed_changes(made.frame)] == [Insert(7, (*row, None))]
 
 
+def test_one_in_binary_form_shifts_no_value_of_the_others() -> None:
+    rows = [(b"%d" % n, Binary(b"\0") if n % 3 == 1 else b"2", b"%d" % n, None, None, None) for n in range(9)]
+    made = computer("total").rewrite(frame(*(Insert(7, row) for row in rows)))
+    totals = [None if n % 3 == 1 else b"%d" % (2 * n) for n in range(9)]
+    expected = [Insert(7, (*row, total)) for row, total in zip(rows, totals, strict=True)]
+    assert [change.message for change in placed_changes(made.frame)] == expected
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -237,6 +245,16 @@ def test_functions(text: str, expected: bytes | None) -> None:
     made = subject.rewrite(frame_of([ORDERS], [Begin(Lsn(9), 0, 1), Insert(7, row)]))
     assert made.rejected == ()
     assert [change.message for change in placed_changes(made.frame)] == [Insert(7, (*row, expected))]
+
+
+@pytest.mark.timeout(20)
+def test_what_is_nested_is_computed_once() -> None:
+    """Twice at each of forty levels would never end."""
+    text = "coalesce(" * 40 + "note" + ", 'x')" * 40
+    row = (b"1", None, None, b"there", None, None)
+    subject = FrameComputer(lambda *_: True, takes, {"made": parse_value(text)})
+    made = subject.rewrite(frame_of([ORDERS], [Begin(Lsn(9), 0, 1), Insert(7, row)]))
+    assert [change.message for change in placed_changes(made.frame)] == [Insert(7, (*row, b"there"))]
 
 
 def test_a_product_beyond_what_is_exact_is_refused_and_the_others_go_on() -> None:

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from tidegate.columns.cells import (
     Cells,
     ConditionError,
-    alike,
     all_alike,
     called,
     is_null,
@@ -130,25 +129,19 @@ class Batch:
                 return called(value.function, self.value(value.arguments[0]), literals)
 
     def _pair(self, left: Value, right: Value) -> tuple[Cells, Cells]:
-        """A literal becomes what it stands beside."""
         if isinstance(left, Literal) and isinstance(right, Literal):
             raise ConditionError("two literals are compared or put together")
-        if isinstance(left, Literal):
-            other = self.value(right)
-            return alike(literal(left, self.rows, other.values.type), other)
-        made = self.value(left)
-        if isinstance(right, Literal):
-            return alike(made, literal(right, self.rows, made.values.type))
-        return alike(made, self.value(right))
+        one, other = self._alike((left, right))
+        return one, other
 
     def _alike(self, values: Sequence[Value]) -> list[Cells]:
-        """All of one kind: that of the first which is no literal."""
-        first = next((each for each in values if not isinstance(each, Literal)), values[0])
-        model = self.value(first)
+        """All of one kind; a literal becomes what it stands beside. Each is computed once: they nest."""
+        computed = {at: self.value(each) for at, each in enumerate(values) if not isinstance(each, Literal)}
+        beside = next((cells.values.type for cells in computed.values()), None)
         return all_alike(
             [
-                literal(each, self.rows, model.values.type) if isinstance(each, Literal) else self.value(each)
-                for each in values
+                literal(each, self.rows, beside) if isinstance(each, Literal) else computed[at]
+                for at, each in enumerate(values)
             ]
         )
 
