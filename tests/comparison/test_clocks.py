@@ -100,6 +100,7 @@ def test_no_speed_is_told_of_events_that_came_twice_or_after_the_end(
     monkeypatch.setattr(subject, "_judged_copy", copy)
     monkeypatch.setattr(subject, "_watch", Watching)
     monkeypatch.setattr(session, "bytes_of_topics", lambda *_: 0)
+    # What a clock says is judged here; `test_ends.py` asks it of a real broker.
     monkeypatch.setattr(session.Ends, "stood", lambda *_: 20)
     monkeypatch.setattr(session.Ends, "total", lambda _: total)
     monkeypatch.setattr(logging.getLogger("bench"), "warning", done)

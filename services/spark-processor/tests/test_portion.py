@@ -22,7 +22,7 @@ def log() -> RawLog:
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(portion, "_EVENTS_A_PARTITION", 0)
+    monkeypatch.setattr(portion, "_EVENTS_A_PARTITION", 0)  # so that a few events are many
     return lambda events: monkeypatch.setattr(portion, "_EVENTS", events)
 
 

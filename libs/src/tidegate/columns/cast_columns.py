@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.columns import layout
 from tidegate.columns.batches import HEAD, ChangeBatch
 from tidegate.columns.cells import Cells, as_number
 from tidegate.columns.plans import Shape
@@ -18,7 +19,6 @@ from tidegate.pgoutput.types import BUILT_IN, base_oid
 
 _FIRST = len(HEAD)
 _OLD_KIND = [each.name for each in HEAD].index("old_kind")
-_WHOLE = ord("O")
 _NUMERIC, _UUID = BUILT_IN["numeric"], BUILT_IN["uuid"]
 
 
@@ -31,7 +31,7 @@ class Cast:
         self.uncomparable = np.zeros(len(batch), np.bool_)
         """Rows with a value, among those asked for, that its type can't hold."""
         self._batch, self._typed, self._is_old = batch, typed, is_old
-        self._has_whole_old = np.asarray(batch.rows.column(_OLD_KIND)) == _WHOLE
+        self._has_whole_old = np.asarray(batch.rows.column(_OLD_KIND)) == layout.WHOLE
         self._places = {column.name: place for place, column in enumerate(self.shape.relation.columns)}
 
     def __call__(self, name: str) -> Cells:

@@ -34,7 +34,7 @@ from tidegate.columns.refusals import rejected
 from tidegate.columns.rewrites import FrameRewriter, Rewritten, without
 from tidegate.columns.schema_sections import SchemaSections
 from tidegate.columns.snapshots import Taken, Takes
-from tidegate.columns.typed import Caster
+from tidegate.columns.typed import Caster, TypedBatch
 from tidegate.config.expression import Value, columns_of
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.errors import ConfigError, RecordError
@@ -53,7 +53,6 @@ _TYPES: Final = {
 Means: TypeAlias = Callable[[str, str], bool | None]
 """By schema and table: None, not meant; True, a column that is missing there stops the lane."""
 _NO_TYPMOD = -1
-_WHOLE = ord("O")
 _BYTES = pa.large_binary()
 _EMPTY = pa.scalar(b"", _BYTES)
 _NULL, _UNSENT, _TEXT = (pa.scalar(tag, _BYTES) for tag in (b"n", b"u", b"t"))
@@ -105,7 +104,11 @@ class FrameComputer:
     ) -> tuple[list[Insertion], dict[int, RecordError]]:
         needed = self._needed.rewrite(frame, after).frame
         decoded = self._decoder.placed(needed, after, changes.section.topics, self.mean)
-        batches = {batch.shape.relation.relation_id: (batch, places) for batch, places in decoded}
+        found = {
+            batch.shape.relation.relation_id: _Decoded(batch, self._caster.cast(batch), places)
+            for batch, places in decoded
+            if len(places)
+        }
         is_row = changes.rows[:, layout.OPERATION] != layout.TRUNCATE
         insertions: list[Insertion] = []
         refused: dict[int, RecordError] = {}
@@ -117,32 +120,10 @@ class FrameComputer:
             for side in (layout.OLD, layout.NEW):
                 rows = np.flatnonzero(is_of_it & (changes.rows[:, side] != layout.NONE))
                 if len(rows):
-                    found = batches.get(shape.relation.relation_id)
-                    values, lost = self._values_of(computed, side, changes, found)
-                    refused |= dict.fromkeys(lost, _beyond(shape.relation))
-                    width, added = len(shape.relation.columns), len(computed.columns)
-                    insertions.append(Insertion(rows, side, width, added, values.take(pa.array(rows))))
+                    values, lost = _values(computed, side, changes, rows, found.get(shape.relation.relation_id))
+                    refused |= dict.fromkeys(lost.tolist(), _beyond(shape.relation))
+                    insertions.append(Insertion(rows, side, len(shape.relation.columns), len(computed.columns), values))
         return insertions, refused
-
-    def _values_of(
-        self, computed: _Computed, side: int, changes: Changes, found: "tuple[ChangeBatch, np.ndarray] | None"
-    ) -> tuple[pa.Array, list[int]]:
-        """For each change, as a tuple has them; and the changes whose values can't be computed. A change that is not
-        among those found has a value in binary form: whoever reads all of it refuses it."""
-        count = len(changes.rows)
-        if found is None:
-            return _joined([pa.repeat(_NULL, count)] * len(computed.columns)), []
-        batch, places = found
-        is_old = side == layout.OLD
-        is_asked = changes.rows[places, side] != layout.NONE
-        if is_old:
-            is_asked &= changes.rows[places, layout.OLD_KIND] == _WHOLE
-        cast = Cast(batch, self._caster.cast(batch), np.full(len(batch), is_old))
-        made = Batch(len(batch), cast)
-        cells = [made.value(value) for value in computed.values]
-        unknown = np.logical_or.reduce([each.unknown for each in cells])
-        lost = places[is_asked & unknown & (cast.uncomparable | made.lost)]
-        return _joined([_placed(_encoded(each), places, is_asked, count) for each in cells]), lost.tolist()
 
     def _columns_needed(self, relation: Relation, *_: object) -> Sequence[Written]:
         """One at least, so that there are rows to put a constant into."""
@@ -199,6 +180,36 @@ def _type(cells: Cells) -> int:
 _NOTHING = _Computed((), ())
 
 
+class _Decoded(NamedTuple):
+    batch: ChangeBatch
+    typed: TypedBatch
+    places: np.ndarray
+    """Of its rows among all changes, ascending."""
+
+
+def _values(
+    computed: _Computed, side: int, changes: Changes, rows: np.ndarray, found: _Decoded | None
+) -> tuple[pa.Array, np.ndarray]:
+    """For each of these changes, as a tuple has them; and those whose values can't be computed. A change that is not
+    among those found has a value in binary form: whoever reads all of it refuses it."""
+    if found is None:
+        return _joined([pa.repeat(_NULL, len(rows))] * len(computed.columns)), rows[:0]
+    batch, typed, places = found
+    is_old = side == layout.OLD
+    at = np.minimum(np.searchsorted(places, rows), len(places) - 1)
+    is_asked = places[at] == rows
+    if is_old:
+        is_asked &= changes.rows[rows, layout.OLD_KIND] == layout.WHOLE
+    cast = Cast(batch, typed, np.full(len(batch), is_old))
+    made = Batch(len(batch), cast)
+    cells = [made.value(value) for value in computed.values]
+    unknown = np.logical_or.reduce([each.unknown for each in cells])
+    is_lost = unknown & (cast.uncomparable | made.lost)
+    wanted = pa.array(at, mask=~is_asked)
+    values = [pc.fill_null(_encoded(each).take(wanted), _NULL) for each in cells]
+    return _joined(values), rows[is_asked & is_lost[at]]
+
+
 def _encoded(cells: Cells) -> pa.Array:
     """As a tuple of pgoutput has a value."""
     if kind(cells.values.type) == "boolean":
@@ -209,13 +220,6 @@ def _encoded(cells: Cells) -> pa.Array:
     heads = pa.Array.from_buffers(pa.binary(4), len(texts), [None, pa.py_buffer(lengths.tobytes())]).cast(_BYTES)
     values = pc.fill_null(pc.binary_join_element_wise(_TEXT, heads, texts, _EMPTY), _NULL)
     return pc.if_else(pa.array(cells.unknown), _UNSENT, values)
-
-
-def _placed(values: pa.Array, places: np.ndarray, is_asked: np.ndarray, rows: int) -> pa.Array:
-    """One for each of so many changes: NULL where none was asked for."""
-    index = np.full(rows, -1, np.int64)
-    index[places[is_asked]] = np.flatnonzero(is_asked)
-    return pc.fill_null(values.take(pa.array(index, mask=index < 0)), _NULL)
 
 
 def _joined(suffixes: Sequence[pa.Array]) -> pa.Array:

@@ -22,6 +22,8 @@ NEW: Final = 7
 OLD: Final = 8
 OLD_KIND: Final = 9
 """`K`, `O`, or 0. In a truncate: its options."""
+WHOLE: Final = ord("O")
+"""Of these: all of the old row was sent."""
 FLAGS: Final = 10
 CHANGE_FIELDS: Final = 11
 

@@ -47,7 +47,6 @@ _DIGEST_BYTES = {Writer.HASH: HASH_BYTES, Writer.TOKEN: TOKEN_BYTES}
 _LENGTHS = {Writer.HASH: HASH_LENGTH, Writer.TOKEN: TOKEN_LENGTH}
 _NO_COLUMNS = np.zeros((0, COLUMN_FIELDS), np.int64)
 _TUPLES = 2
-_FULL = ord("O")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ def _holes(rows: np.ndarray) -> np.ndarray:
     is_partial: np.ndarray = (
         (rows[:, layout.FLAGS] & layout.HAS_UNCHANGED != 0)
         & (rows[:, layout.OPERATION] == layout.UPDATE)
-        & (rows[:, layout.OLD_KIND] != _FULL)
+        & (rows[:, layout.OLD_KIND] != layout.WHOLE)
     )
     return is_partial
 

@@ -34,19 +34,11 @@ class Steps:
             requires_full=lane.toast is ToastPolicy.REQUIRE_FULL,
             marks_fit=marks_fit,
         )
-        self._computers: list[FrameComputer] = []
         self._later: list[FrameComputer | FrameRewriter] = []
-        self._has_verbs_behind = False
-        for compute, *verbs in behind:
-            self._add(computer(compute, lane.takes, marks_fit=marks_fit))
-            if column_verbs(verbs):
-                plan = ColumnPlan(column_verbs(verbs), lane.takes)
-                self._later.append(FrameRewriter(plan, lane.takes, marks_fit=marks_fit))
-                self._has_verbs_behind = True
-
-    def _add(self, computer: FrameComputer) -> None:
-        self._computers.append(computer)
-        self._later.append(computer)
+        for compute, *transforms in behind:
+            self._later.append(computer(compute, lane.takes, marks_fit=marks_fit))
+            if verbs := column_verbs(transforms):
+                self._later.append(FrameRewriter(ColumnPlan(verbs, lane.takes), lane.takes, marks_fit=marks_fit))
 
     def rewrite(self, frame: Frame, after: Position) -> Rewritten:
         made = self._first.rewrite(frame, after)
@@ -59,8 +51,7 @@ class Steps:
     def as_received(self, frame: Frame, refused: RejectedChange) -> RejectedChange:
         """Of a relation whose rows are made others behind the first step, too, nothing is left but its names."""
         found = self._first.as_received(frame, refused)
-        is_computed = any(each.mean(found.shape.relation) for each in self._computers)
-        if is_computed or self._has_verbs_behind:
+        if any(isinstance(step, FrameRewriter) or step.mean(found.shape.relation) for step in self._later):
             return replace(found, shape=replace(found.shape, source=()), raw=b"")
         return found
 
