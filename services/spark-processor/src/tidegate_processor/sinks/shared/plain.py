@@ -69,7 +69,7 @@ class PlainProducer(LaneProducer):
         producer.poll(0)
 
     def _own_settings(self) -> dict[str, Any]:
-        return {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
+        return {"enable.idempotence": True, "acks": "all"}
 
 
 def _committed(consumer: Consumer, place: TopicPartition) -> None:
