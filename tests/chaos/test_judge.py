@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from chaos.fleet.deliveries import Arrived
 from chaos.fleet.ids import expected_id
-from chaos.fleet.judge import _not_durable, _outcomes, _transactions
+from chaos.fleet.judge import Judge, _not_durable, _outcomes, _transactions
 from chaos.fleet.ledger import Entry, Outcome
+from chaos.fleet.mirror import Mirror
 from chaos.fleet.raw_watch import wrong_with
 from chaos.fleet.sampler import Sample
 from chaos.fleet.tables import Number, as_json, parse
@@ -25,6 +26,7 @@ def arrived(xid: int, ordinal: int, token: str, *, commit: int = 0x100, offset: 
         "id": "none",
         "operation": "INSERT",
         "payload": {"op": "c", "table": "orders", "row": {"id": 1, "token": token}, "old": None, "unchanged": []},
+        "source": {"system_id": "7412345678901234567"},
         "position": {"commit_lsn": f"0/{commit:X}", "ordinal": ordinal, "lsn": "0/1"},
         "transaction": {"xid": xid, "commit_time": "2026-11-12T15:25:45.678901Z", "seq": ordinal + 1},
     }
@@ -63,6 +65,37 @@ def test_a_transaction_that_differs_from_the_witness(invariant: str, events: lis
 
 def test_a_dead_letter_stands_for_its_event() -> None:
     assert list(_transactions(WITNESSED, EVENTS[:1], frozenset({(7, 1)}))) == []
+
+
+TRUNCATED = "TRUNCATE"
+
+
+@pytest.mark.parametrize(
+    ("has_one_writer", "stand", "is_right"),
+    [
+        (True, ["a1", "b2", "a3"], True),
+        (True, ["a1", "b3", "a2"], False),
+        (False, ["a1", "b3", "a2"], True),
+        (False, ["a2", "b3", "a1"], False),
+        (False, ["a1", "a1"], False),
+        (False, ["b1", "a2", f"{TRUNCATED}3", "a4", "b5"], True),
+        (False, ["b1", f"{TRUNCATED}3", "a2", "b5"], False),
+        (False, ["b1", "a4", f"{TRUNCATED}3", "b5"], False),
+    ],
+)
+def test_order_within_a_partition_or_of_each_key(has_one_writer: bool, stand: list[str], is_right: bool) -> None:
+    """Keys and ordinals as they stand in the partition."""
+    judge = Judge(Mirror(), ("events",), has_one_writer=has_one_writer)
+    events = [arrived(7, int(each[-1]), each, offset=offset) for offset, each in enumerate(stand)]
+    found = judge._one_by_one(_of(each, event) for each, event in zip(stand, events, strict=True))
+
+    assert is_right is not any(violation.invariant == "I4" for violation in found)
+
+
+def _of(stands: str, event: Arrived) -> Arrived:
+    if stands.startswith(TRUNCATED):
+        return replace(event, key=None, event=event.event | {"operation": TRUNCATED})
+    return replace(event, key=stands[:-1].encode())
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def main() -> int:
     folder.chmod(0o755)
     servers = Servers(folder, asked.postgres)
     keep, tier = Path(asked.out) / "failures", Tier(asked.tier)
-    trials = Trials(servers, seed, keep, tell=lambda said: console.print(f"   {said}"), tier=tier)
+    trials = Trials(
+        servers, seed, keep, tell=lambda said: console.print(f"   {said}"), tier=tier, writers=asked.writers
+    )
     deadline = time.monotonic() + asked.seconds if asked.seconds else float("inf")
     try:
         servers.start()
@@ -62,6 +64,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=0, help="so many of each variant, in place of the tier's")
     parser.add_argument("--seed", default="", help="the same seed draws the same loads and faults")
     parser.add_argument("--postgres", default=MAJOR, help="its major, 14 to 18")
+    parser.add_argument("--writers", type=int, default=1, help="of the lane; several work in micro-batches")
     parser.add_argument("--seconds", type=float, default=0, help="begin no trial after that")
     parser.add_argument("--out", default=os.environ.get("CHAOS_OUT", ".chaos"), help="folder of the report")
     return parser.parse_args()

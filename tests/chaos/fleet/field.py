@@ -54,9 +54,11 @@ class Outcome:
 
 
 class Field:
-    def __init__(self, servers: Servers, pipeline: str, seed: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, servers: Servers, pipeline: str, seed: str, environment: dict[str, str], writers: int = 1
+    ) -> None:
         self.servers, self.pipeline = servers, pipeline
-        self.rig = Rig(servers, pipeline, environment)
+        self.rig = Rig(servers, pipeline, environment, writers=writers)
         self.links, self.reader, self.processor = servers.links, self.rig.reader, self.rig.processor
         self.load = Load(self.rig.dsn, seed, transactions_a_second=TRANSACTIONS_A_SECOND)
         self.redis = redis.Redis.from_url(servers.redis.url)
@@ -70,7 +72,7 @@ class Field:
         self._witness = Witness(self.rig.dsn, f"witness_{pipeline}")
         self._deliveries = Deliveries(servers.kafka.bootstrap, pipeline)
         self._raw = RawWatch(servers.kafka.bootstrap, pipeline)
-        self._judge = Judge(Mirror(), (SINK,))
+        self._judge = Judge(Mirror(), (SINK,), has_one_writer=writers == 1)
         self._sampler = Sampler(
             dsn=self.rig.dsn,
             redis_url=servers.redis.url,
@@ -148,7 +150,7 @@ class Field:
         wrong = self.barrier()
         if any(violation.invariant in ("I7", "I9") for violation in wrong.violations):
             raise DeadlinePassedError("it does not come back")
-        self._judge = Judge(Mirror(), (SINK,))
+        self._judge = Judge(Mirror(), (SINK,), has_one_writer=self._judge.has_one_writer)
         self._judge.mirror.fill(self.rig.dsn)
 
     def _sentinel(self) -> Lsn:

@@ -6,6 +6,7 @@
 | I2 | nothing of a failed transaction, of an aborted savepoint, or unknown to the witness is delivered |
 | I3 | at each sample: confirmed ≤ lowest ack, and what is confirmed is committed in the topics |
 | I4 | positions rise within each partition, a key stays in one; ordinals run from 0; commits in the witness's order |
+| | of several writers they rise for each key, and a TRUNCATE of its partition is behind all and before all else |
 | I5 | no id twice; the id is the one that the reference page computes |
 | I6 | tables rebuilt from the events equal the source's; the sum of all accounts is the same after each transaction |
 | I12 | neither an ack nor the confirmed position goes back |
@@ -62,8 +63,12 @@ class Judge:
 
     mirror: Mirror
     required: Sequence[str]
+    has_one_writer: bool = True
     duplicates: int = 0
-    _last: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    _highest: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    _between: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """The newest event that is in order with those of every key: any, where there is one writer."""
+    _of_key: dict[tuple[str, bytes | None], tuple[int, int]] = field(default_factory=dict)
     _partition_of: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
     _confirmed: tuple[str, int] = ("", 0)
@@ -98,12 +103,10 @@ class Judge:
 
     def _one_by_one(self, arrived: Iterable[Arrived]) -> Iterator[Violation]:
         for each in arrived:
-            place = each.topic, each.partition
-            last = self._last.get(place, (0, 0))
+            last = self._last(each)
             if each.position < last or (each.position == last and not each.is_row):
                 back = each.event["position"]["commit_lsn"]
                 yield Violation("I4", f"{each.table}: position goes back to {back}", is_repetition=True)
-            self._last[place] = max(each.position, last)
             if each.key is not None and self._partition_of.setdefault((each.topic, each.key), each.partition) != (
                 each.partition
             ):
@@ -116,6 +119,18 @@ class Judge:
             self._ids.add(identity)
             if each.kind != "TRUNCATE" and not each.is_row and identity != expected_id(each.event):
                 yield Violation("I5", f"{each.table}: an id is not the one that its change has")
+
+    def _last(self, arrived: Arrived) -> tuple[int, int]:
+        """The newest position that it must be behind; it is the newest one from now on."""
+        place, key = (arrived.topic, arrived.partition), (arrived.topic, arrived.key)
+        highest, between = self._highest.get(place, (0, 0)), self._between.get(place, (0, 0))
+        is_between = self.has_one_writer or arrived.kind == "TRUNCATE"
+        last = highest if is_between else max(between, self._of_key.get(key, (0, 0)))
+        self._highest[place] = max(highest, arrived.position)
+        self._of_key[key] = max(last, arrived.position)
+        if is_between:
+            self._between[place] = self._highest[place]
+        return last
 
     def _mirrored(self, arrived: Sequence[Arrived], dsn: str) -> Iterator[Violation]:
         for _, of_one in groupby(sorted(arrived, key=lambda each: each.position), key=lambda each: each.commit_lsn):

@@ -93,8 +93,11 @@ class Rig:
         *,
         settings: Mapping[str, object] | None = None,
         options: Mapping[str, object] | None = None,
+        writers: int = 1,
     ) -> None:
+        """`writers` of its lane; several make it one of micro-batches."""
         self._settings, self._options = settings or _SETTINGS, _OPTIONS | dict(options or {})
+        self._lane = {"trigger": "batch", "writers": writers} if writers > 1 else {}
         self.servers, self.links, self.pipeline = servers, servers.links, pipeline
         self.folder = servers.folder / pipeline
         self.slot = f"tidegate_{pipeline}"
@@ -195,7 +198,7 @@ class Rig:
                 kafka=self.servers.kafka.bootstrap,
                 redis_url=self.servers.redis.url,
                 postgres=self.dsn,
-                sinks=[{"name": SINK, "type": "kafka_topics", "options": self._options}],
+                sinks=[{"name": SINK, "type": "kafka_topics", "options": self._options, **self._lane}],
                 **self._settings,
             )
             values["source"]["heartbeat"] = {"interval": "2s"}

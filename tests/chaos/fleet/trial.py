@@ -61,6 +61,8 @@ class Trials:
     tell: Callable[[str], None] = lambda _said: None
     prefix: str = "chaos"
     tier: Tier = Tier.QUICK
+    writers: int = 1
+    """Of the lane, where a trial has no pipeline of its own."""
     goes_on: bool = False
     """Also on a field that is broken: for who broke it himself."""
     _field: Field | None = None
@@ -106,7 +108,7 @@ class Trials:
             self._fields += 1
             name = f"{self.prefix}{self._fields}"
             self.tell(f"a new pipeline, {name}, starts")
-            self._field = Field(self.servers, name, f"{self.seed}/{name}", dict(self.environment))
+            self._field = Field(self.servers, name, f"{self.seed}/{name}", dict(self.environment), self.writers)
             outcome = self._field.start()
             if outcome.violations:
                 raise AssertionError("; ".join(map(str, outcome.violations)))
