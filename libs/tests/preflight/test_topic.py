@@ -56,6 +56,10 @@ def test_more_copies_than_brokers_are_refused_before_the_topic_is_made() -> None
     ]
 
 
+def test_as_many_copies_as_the_brokers_give_are_never_too_many() -> None:
+    assert judge_topic(RawTopic(), TopicFacts(1, 0, 0)) == []
+
+
 def test_a_larger_frame_needs_larger_messages() -> None:
     wanted = RawTopic(max_frame=size("4MiB"))
     assert [each.code for each in judge_topic(wanted, TopicFacts(3, 1, 3, GOOD))] == ["RAW_TOPIC_MESSAGE_BYTES"]

@@ -78,6 +78,9 @@ class KafkaSecurity(Model):
         return value
 
 
+COPIES_DEFAULT = "Default: as many as the brokers give a new topic (`default.replication.factor`)."
+
+
 class KafkaConfig(Model):
     bootstrap: Annotated[str, AfterValidator(_bootstrap)] = Field(
         min_length=1, max_length=4096, description="Brokers, `host:port`, separated by commas."
@@ -87,7 +90,7 @@ class KafkaConfig(Model):
 
 class RawTopic(Model):
     name: TopicName = Field("", description="Default: `tidegate.<pipeline>.raw`.")
-    replication_factor: int = Field(1, ge=1, le=15, description="Copies. Three, where three brokers are.")
+    replication_factor: int | None = Field(None, ge=1, le=15, description=f"Copies. {COPIES_DEFAULT}")
     retention: Duration = Field(
         timedelta(days=7),
         ge=timedelta(hours=1),

@@ -96,7 +96,7 @@ def judge_topic(wanted: RawTopic, facts: TopicFacts) -> list[Finding]:
 
 
 def _to_be_made(wanted: RawTopic, facts: TopicFacts) -> list[Finding]:
-    if wanted.replication_factor <= facts.brokers:
+    if wanted.replication_factor is None or wanted.replication_factor <= facts.brokers:
         return []
     reason = f"replication_factor is {wanted.replication_factor}, and there are {facts.brokers} broker(s)"
     remedy = f"Set raw_topic.replication_factor: {facts.brokers}, or start more brokers."

@@ -15,6 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from tidegate.clock import BROKERS_TIME
+from tidegate.copies import copies, in_sync
 from tidegate.errors import ConfigError, Problem, TransientError
 from tidegate.kafka_client import TopicMetadata, client_options, largest_batch
 
@@ -79,11 +80,17 @@ async def _create(admin: AIOKafkaAdminClient, wanted: RawTopic) -> None:
         "compression.type": "producer",
         **BROKERS_TIME,
     }
-    topic = NewTopic(wanted.name, 1, wanted.replication_factor, topic_configs=configuration)
-    answer = await admin.create_topics([topic])
+    answer = await admin.create_topics([new_topic(wanted.name, wanted.replication_factor, configuration)])
     code = answer.to_object()["topic_errors"][0]["error_code"]
     if code and for_code(code) is not TopicAlreadyExistsError:
         _creation_refused(for_code(code))
+
+
+def new_topic(name: str, replication_factor: int | None, settings: Mapping[str, str]) -> NewTopic:
+    """Of one partition."""
+    # aiokafka leaves the number of copies to the brokers only if it is told where they shall be: nowhere in particular.
+    where: dict[int, list[int]] | None = {} if replication_factor is None else None
+    return NewTopic(name, 1, copies(replication_factor), where, {**in_sync(replication_factor), **settings})
 
 
 def _creation_refused(error: type[KafkaError]) -> NoReturn:

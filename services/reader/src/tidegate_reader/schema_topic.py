@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from tidegate.clock import BROKERS_TIME
@@ -22,7 +22,7 @@ from tidegate.errors import ConfigError, DecodeError
 from tidegate.kafka_client import client_options
 from tidegate.position import Position
 from tidegate_reader.publisher import epoch_over
-from tidegate_reader.raw_topic import unavailable
+from tidegate_reader.raw_topic import new_topic, unavailable
 from tidegate_reader.shapes import NewShape, Shape, known_shape
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def ensure_compacted(config: PipelineConfig, topic: str) -> bool:
     admin = AIOKafkaAdminClient(**client_options(config.kafka))
     try:
         await admin.start()
-        wanted = NewTopic(topic, 1, config.raw_topic.replication_factor, topic_configs=_SETTINGS)
+        wanted = new_topic(topic, config.raw_topic.replication_factor, _SETTINGS)
         code = (await admin.create_topics([wanted])).to_object()["topic_errors"][0]["error_code"]
     finally:
         await admin.close()

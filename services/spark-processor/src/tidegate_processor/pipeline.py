@@ -20,6 +20,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.reloads import Reloads
 from tidegate.contracts import names
 from tidegate.contracts.status import State
+from tidegate.copies import BROKERS_OWN
 from tidegate.errors import ExitCode, TransientError
 from tidegate.observability import logs
 from tidegate.observability.health import Health
@@ -187,7 +188,7 @@ class _Topics:
         return True
 
     def _create_scratch(self, admin: AdminClient) -> None:
-        new = NewTopic(self._scratch, 1, -1, config=dict(BROKERS_TIME))
+        new = NewTopic(self._scratch, 1, BROKERS_OWN, config=dict(BROKERS_TIME))
         try:
             admin.create_topics([new], request_timeout=_CALL_SECONDS)[self._scratch].result()
         except KafkaException as error:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from confluent_kafka.error import KafkaError
 
 from tidegate.clock import BROKERS_TIME
+from tidegate.copies import copies, in_sync
 from tidegate.errors import RecordError, StreamError, TransientError
 from tidegate_processor.kafka_clients import client
 from tidegate_processor.kafka_refusals import is_for_a_person, mapped, refused
@@ -43,7 +44,7 @@ class Terms:
 
 class TargetTopics:
     def __init__(
-        self, client_settings: Mapping[str, Any], *, partitions: int, replication_factor: int, batch_bytes: int
+        self, client_settings: Mapping[str, Any], *, partitions: int, replication_factor: int | None, batch_bytes: int
     ) -> None:
         self._client_settings = dict(client_settings)
         self._partitions, self._replication_factor = partitions, replication_factor
@@ -71,7 +72,9 @@ class TargetTopics:
 
     def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
         refusals = {}
-        new = [NewTopic(topic, self._partitions, self._replication_factor, config=dict(settings)) for topic in topics]
+        factor = self._replication_factor
+        settings = {**in_sync(factor), **settings}
+        new = [NewTopic(topic, self._partitions, copies(factor), config=settings) for topic in topics]
         for topic, made in admin.create_topics(new, request_timeout=_CALL_SECONDS).items():
             try:
                 made.result()

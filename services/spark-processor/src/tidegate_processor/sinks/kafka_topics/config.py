@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tidegate.config.base import Size, size
-from tidegate.config.kafka import Compression
+from tidegate.config.kafka import COPIES_DEFAULT, Compression
 from tidegate.config.problems import refuse
 from tidegate.errors import ConfigError
 from tidegate_processor.encodings.topics import DEFAULT_TEMPLATE, check_template
@@ -36,7 +36,9 @@ class KafkaTopicsOptions(EventOptions):
         DEFAULT_TEMPLATE, min_length=1, max_length=249, description="Name of a table's topic."
     )
     partitions: int = Field(1, ge=1, le=10_000, description="Partitions of a topic that this sink creates.")
-    replication_factor: int = Field(1, ge=1, le=15, description="Copies of a topic that this sink creates.")
+    replication_factor: int | None = Field(
+        None, ge=1, le=15, description=f"Copies of a topic that this sink creates. {COPIES_DEFAULT}"
+    )
     topic_config: dict[str, str] = Field(
         default_factory=dict, description="Settings of a topic that this sink creates, as Kafka names them."
     )

@@ -56,7 +56,7 @@ class DeadLetterBox:
 
     def __init__(self, config: PipelineConfig, sink: str) -> None:
         topics = TargetTopics(
-            librdkafka_settings(config.kafka), partitions=1, replication_factor=-1, batch_bytes=BATCH_BYTES
+            librdkafka_settings(config.kafka), partitions=1, replication_factor=None, batch_bytes=BATCH_BYTES
         )
         self._topic = DeadLetterTopic(config.pipeline, topics)
         self._producer = PlainProducer(config, sink)
