@@ -65,6 +65,7 @@ def _values(config: Schema) -> Schema:
         "podDisruptionBudget": _object({"enabled": FLAG, "maxUnavailable": {"type": ["integer", "string"]}}),
         "networkPolicy": _object({"enabled": FLAG, "ingressFrom": OBJECTS, "egressTo": OBJECTS, "ports": _PORTS}),
         "metrics": _object(_METRICS),
+        "retired": {"type": "array", "items": SOME},
         "uninstall": _object({"slots": {"enum": ["ask", "drop", "keep"]}}),
         "extraObjects": OBJECTS,
     }

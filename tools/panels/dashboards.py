@@ -57,7 +57,9 @@ FLEET = Dashboard(
                          "{{severity}}"),),
                   Unit.COUNT, Kind.STAT, 6, 5, warn=1),
             Panel("Lanes stopped for a person", "A lane that is LOST restarts only by a decision.",
-                  (query(f"sum by (pipeline) (tidegate_processor_lane_lost{{{P}}})", "{{pipeline}}"),),
+                  (query("sum by (pipeline) (max by (pipeline, sink) "
+                         f"(tidegate_processor_lane_lost{{{P}}} or tidegate_admin_lane_lost_flag{{{P}}}))",
+                         "{{pipeline}}"),),
                   Unit.COUNT, Kind.STAT, 6, 5, warn=1, alarm=1, runbook="lane-lost"),
             Panel("Services up", "Scrapes that answer.",
                   (query('sum by (job) (up{job=~"tidegate-.+"})', "{{job}}"),),

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 
 from tidegate.config.load import load_pipeline
+from tidegate_admin.slots.service import connection_arguments
 
 SECONDS = 120
 DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
@@ -16,17 +17,8 @@ LOOK = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
 
 
 def drop(source) -> bool:
-    settings = {"host": source.host, "port": source.port, "dbname": source.database, "user": source.user}
-    tls = {
-        "sslmode": source.tls.mode,
-        "sslrootcert": source.tls.ca,
-        "sslcert": source.tls.cert,
-        "sslkey": source.tls.key,
-    }
-    password = source.password.reveal() if source.password else None
-    given = {name: value for name, value in (settings | tls | {"password": password}).items() if value is not None}
     deadline = time.monotonic() + SECONDS
-    with psycopg.connect(**given, autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(**connection_arguments(source) | {"options": "", "connect_timeout": 10}) as connection:
         while time.monotonic() < deadline:
             connection.execute(DROP, [source.slot.name])
             if connection.execute(LOOK, [source.slot.name]).fetchone() is None:
@@ -42,10 +34,11 @@ left = 0
 for name in sorted(name for name in os.environ if name.startswith("PIPELINE_")):
     file = Path(tempfile.mkdtemp()) / "pipeline.yaml"
     file.write_text(os.environ[name])
-    config = load_pipeline(file, environ={}, secrets=("source",))
-    gone = drop(config.source)
-    left += not gone
-    print(
-        f"pipeline {config.pipeline}: slot {config.source.slot.name} {'dropped' if gone else 'is still read: it stays'}"
-    )
+    config = load_pipeline(file, secrets=("source",))
+    try:
+        told = "dropped" if drop(config.source) else "is still read: it stays"
+    except psycopg.Error as error:
+        told = f"stays, its source can't be reached ({type(error).__name__})"
+    left += told != "dropped"
+    print(f"pipeline {config.pipeline}: slot {config.source.slot.name} {told}")
 sys.exit(1 if left else 0)

@@ -80,6 +80,37 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
+{{- /* An upgrade that leaves a pipeline out would leave its slot at the source, and nobody to see what it keeps there. */ -}}
+{{- define "tidegate.refuseForgotten" -}}
+{{- $known := .Values.retired -}}
+{{- range .Values.pipelines -}}{{- $known = append $known .name -}}{{- end -}}
+{{- range dig "items" list (lookup "v1" "ConfigMap" .Release.Namespace "") -}}
+{{- $labels := default dict .metadata.labels -}}
+{{- $name := get $labels "tidegate.io/pipeline" -}}
+{{- if and $name (eq (get $labels "app.kubernetes.io/instance") $.Release.Name) (not (has $name $known)) -}}
+{{- fail (printf "pipeline %s is left out: its slot would stay at the source and keep WAL until the disk is full. Pause it (paused: true) and upgrade, drop the slot with `tidegate slot drop`, then leave it out and write retired: [%s]." $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The folder of a pipeline's passwords, as a volume called `name`. A pod that needs none of them gets no volume: one
+without items would hold all that the secret has. */ -}}
+{{- define "tidegate.secretVolume" -}}
+{{- with include "tidegate.secretItems" . }}
+- name: {{ $.name }}
+  secret:
+    secretName: {{ $.pipeline.existingSecret }}
+    items:
+      {{- . | nindent 6 }}
+{{- end }}
+{{- end -}}
+
+{{- define "tidegate.secretMount" -}}
+{{- if include "tidegate.secretItems" . }}
+- {name: {{ .name }}, mountPath: /run/tidegate/{{ .pipeline.name }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
 {{- /* Whether a pipeline's lanes run in executors: "yes" or nothing. */ -}}
 {{- define "tidegate.hasExecutors" -}}
 {{- if hasPrefix "k8s://" (dig "processor" "master" "local" .config) -}}yes{{- end -}}

@@ -1,4 +1,5 @@
-{{- /* The pod of a job that looks into each pipeline's source, with the admin service's image and secrets. */ -}}
+{{- /* The pod of a job that looks into each pipeline's source, with the admin service's image and what it is given beside
+the chart: certificates, say. */ -}}
 {{- define "tidegate.jobPod" -}}
 metadata:
   labels:
@@ -29,10 +30,15 @@ spec:
         - name: ANSWER
           valueFrom: {configMapKeyRef: {name: {{ .answer }}, key: answer, optional: true}}
         {{- end }}
+        {{- with .root.Values.admin.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         {{- range .root.Values.pipelines }}
+        {{- if not (and $.withoutPaused .paused) }}
         - name: PIPELINE_{{ .name | upper | replace "-" "_" }}
           value: |
             {{- include "tidegate.config" . | nindent 12 }}
+        {{- end }}
         {{- end }}
       resources:
         {{- toYaml .root.Values.admin.resources | nindent 8 }}
@@ -41,20 +47,18 @@ spec:
       volumeMounts:
         - {name: scratch, mountPath: /tmp}
         {{- range .root.Values.pipelines }}
-        {{- if .existingSecret }}
-        - {name: secrets-{{ .name }}, mountPath: /run/tidegate/{{ .name }}, readOnly: true}
+        {{- include "tidegate.secretMount" (dict "pipeline" . "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 8 }}
         {{- end }}
+        {{- with .root.Values.admin.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
   volumes:
     - name: scratch
       emptyDir: {sizeLimit: 16Mi}
     {{- range .root.Values.pipelines }}
-    {{- if .existingSecret }}
-    - name: secrets-{{ .name }}
-      secret:
-        secretName: {{ .existingSecret }}
-        items:
-          {{- include "tidegate.secretItems" (dict "pipeline" . "sections" (list "source" "kafka" "redis")) | nindent 10 }}
+    {{- include "tidegate.secretVolume" (dict "pipeline" . "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 4 }}
     {{- end }}
+    {{- with .root.Values.admin.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end -}}

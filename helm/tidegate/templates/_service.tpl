@@ -5,6 +5,7 @@
 {{- $settings := .settings -}}
 {{- $name := printf "%s-%s-%s" (include "tidegate.fullname" $root) $pipeline.name .component -}}
 {{- $drives := and (eq .component "processor") (include "tidegate.hasExecutors" $pipeline) -}}
+{{- $secrets := dict "pipeline" $pipeline "sections" .sections "name" "secrets" -}}
 {{- $spark := dict "root" $root "pipeline" $pipeline "settings" $settings "sections" .sections -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -89,9 +90,7 @@ spec:
             - {name: spark, mountPath: /etc/spark, readOnly: true}
             - {name: spark-secret, mountPath: /run/tidegate-spark, readOnly: true}
             {{- end }}
-            {{- if $pipeline.existingSecret }}
-            - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
-            {{- end }}
+            {{- include "tidegate.secretMount" $secrets | nindent 12 }}
             {{- with $settings.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -105,13 +104,7 @@ spec:
           configMap: {name: {{ include "tidegate.fullname" $root }}-{{ $pipeline.name }}-spark}
         {{- include "tidegate.sparkSecretVolume" $spark | nindent 8 }}
         {{- end }}
-        {{- if $pipeline.existingSecret }}
-        - name: secrets
-          secret:
-            secretName: {{ $pipeline.existingSecret }}
-            items:
-              {{- include "tidegate.secretItems" (dict "pipeline" $pipeline "sections" .sections) | nindent 14 }}
-        {{- end }}
+        {{- include "tidegate.secretVolume" $secrets | nindent 8 }}
         {{- with $settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}

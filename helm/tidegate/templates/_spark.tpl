@@ -1,6 +1,8 @@
 {{- /* What Spark is told where a pipeline's lanes run in executors. `config.processor.spark` overrides every line. */ -}}
 {{- define "tidegate.sparkDefaults" -}}
 {{- $executors := .settings.executors -}}
+{{- $slots := 0 -}}
+{{- range .pipeline.config.sinks -}}{{- $slots = add $slots (default 1 .writers) -}}{{- end -}}
 spark.kubernetes.namespace                           {{ .root.Release.Namespace }}
 spark.kubernetes.container.image                     {{ include "tidegate.image" (dict "image" .settings.image "root" .root) }}
 spark.kubernetes.container.image.pullPolicy          {{ .root.Values.imagePullPolicy }}
@@ -24,8 +26,9 @@ spark.kubernetes.executor.disableConfigMap           true
 spark.kubernetes.driver.service.deleteOnTermination  false
 spark.kubernetes.driver.ownPersistentVolumeClaim     false
 spark.executor.instances                             {{ $executors.count }}
-# A slot a lane. All lanes of a raw topic prefer one executor: with no more slots than these they have to spread.
-spark.executor.cores                                 {{ div (add (len .pipeline.config.sinks) (sub $executors.count 1)) $executors.count }}
+# A slot for each writer of a lane: those of one lane run at once. All lanes of a raw topic prefer one executor: with no
+# more slots than these they have to spread.
+spark.executor.cores                                 {{ div (add $slots (sub $executors.count 1)) $executors.count }}
 spark.kubernetes.executor.request.cores              {{ $executors.cpu }}
 spark.executor.memory                                {{ $executors.heap }}
 spark.executor.memoryOverhead                        {{ $executors.overhead }}
@@ -37,6 +40,7 @@ spark.executor.failuresValidityInterval              1h
 {{- define "tidegate.executorPod" -}}
 {{- $root := .root -}}
 {{- $pipeline := .pipeline -}}
+{{- $secrets := dict "pipeline" $pipeline "sections" .sections "name" "secrets" -}}
 apiVersion: v1
 kind: Pod
 metadata:
@@ -72,9 +76,7 @@ spec:
         # By this name Spark knows it for its own scratch.
         - {name: spark-local-dir-1, mountPath: /tmp}
         - {name: spark-secret, mountPath: /run/tidegate-spark, readOnly: true}
-        {{- if $pipeline.existingSecret }}
-        - {name: secrets, mountPath: /run/tidegate/{{ $pipeline.name }}, readOnly: true}
-        {{- end }}
+        {{- include "tidegate.secretMount" $secrets | nindent 8 }}
         {{- with .settings.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -82,13 +84,7 @@ spec:
     - name: spark-local-dir-1
       emptyDir: {sizeLimit: {{ .settings.scratchSize }}}
     {{- include "tidegate.sparkSecretVolume" . | nindent 4 }}
-    {{- if $pipeline.existingSecret }}
-    - name: secrets
-      secret:
-        secretName: {{ $pipeline.existingSecret }}
-        items:
-          {{- include "tidegate.secretItems" (dict "pipeline" $pipeline "sections" .sections) | nindent 10 }}
-    {{- end }}
+    {{- include "tidegate.secretVolume" $secrets | nindent 4 }}
     {{- with .settings.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

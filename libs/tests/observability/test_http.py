@@ -87,19 +87,20 @@ def test_a_silent_client_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conversation(b"GET /hea") == (0, "")
 
 
-def test_connections_are_bounded_and_freed() -> None:
+def test_connections_are_bounded_and_freed_and_keep_nobody_from_seeing_that_it_lives() -> None:
     async def run() -> list[int]:
         async with served(Health([])) as address:
             held = [await asyncio.open_connection(*address) for _ in range(MAX_CONNECTIONS)]
-            refused, _ = await ask(address, b"GET /healthz HTTP/1.1\r\n\r\n")
+            refused, _ = await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")
+            lives, _ = await ask(address, b"GET /healthz HTTP/1.1\r\n\r\n")
             for reader, writer in held:
                 writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
                 await reader.read()
                 writer.close()
-            served_again, _ = await ask(address, b"GET /healthz HTTP/1.1\r\n\r\n")
-            return [refused, served_again]
+            served_again, _ = await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")
+            return [refused, lives, served_again]
 
-    assert asyncio.run(run()) == [503, 200]
+    assert asyncio.run(run()) == [503, 200, 200]
 
 
 def test_a_taken_port_is_a_configuration_error() -> None:

@@ -1,7 +1,7 @@
 """GET /healthz, /readyz and /metrics, and nothing else: a probe's server without a framework.
 
 Invariant: a request costs at most 8 KiB and five seconds, connections are bounded, and no answer depends on what a
-client sends beyond its path.
+client sends beyond its path. /healthz is answered to everybody: others who ask too much are no reason to start anew.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class _Server:
         await writer.drain()
 
     def _answer(self, method: bytes, path: bytes) -> _Answer:
-        if self.connections > MAX_CONNECTIONS:
+        if self.connections > MAX_CONNECTIONS and path != b"/healthz":
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
         if method not in (b"GET", b"HEAD"):
             return _refusal(HTTPStatus.METHOD_NOT_ALLOWED)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import prometheus_client as prometheus
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from tidegate.errors import DecodeError, StreamError
 from tidegate.lag import Lag
 from tidegate.observability.health import State
 from tidegate.observability.metrics import Declaration, Kind
@@ -19,6 +20,7 @@ from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.slots.service import SlotView
 
 _PREFIX = "tidegate_admin"
+_FOR_A_PERSON = (StreamError.__name__, DecodeError.__name__)
 
 Seen = TypeVar("Seen", contravariant=True)
 
@@ -73,6 +75,14 @@ def _slot_lost(view: PipelineView) -> float | None:
     return float(slot.wal_status == "lost" or is_gone)
 
 
+def _lane_lost(lane: LaneView) -> float | None:
+    """As its last word was: a processor whose lanes are all lost is gone, and says nothing any more."""
+    if lane.status is None:
+        return None
+    failure = lane.status.failure
+    return float(failure is not None and failure.kind in _FOR_A_PERSON)
+
+
 def _ready(view: PipelineView) -> float:
     return float(all(condition.state is not State.DOWN for condition in view.conditions.values()))
 
@@ -96,6 +106,7 @@ OF_PIPELINES = (
 OF_LANES = (
     _OfLane("lane_lag", "bytes", "In the raw topic, not in the sink yet.", lambda lane: _bytes(lane.lag)),
     _OfLane("lane_lag", "seconds", "How long it has been in the raw topic; 0 when idle.", lambda v: _seconds(v.lag)),
+    _OfLane("lane_lost", "flag", "1 when the lane stopped for a person to decide, else 0.", _lane_lost),
     _OfLane(
         "lane_latency_p99",
         "seconds",
