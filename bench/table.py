@@ -1,5 +1,6 @@
 """The one table: each contestant's median and spread, whatever was lost first, and what the machine did meanwhile."""
 
+import statistics
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Any
@@ -108,7 +109,7 @@ def remarks(run: Run) -> Iterator[str]:
 def spread(runs: Sequence[float]) -> str:
     if not runs:
         return "–"
-    middle = short(sorted(runs)[len(runs) // 2])
+    middle = short(statistics.median(runs))
     return middle if len(runs) == 1 else f"{middle} ({short(min(runs))} … {short(max(runs))})"
 
 

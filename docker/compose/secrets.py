@@ -1,12 +1,20 @@
 """Draws every password and token of the compose stack once; each container gets only its own, in a volume of its own.
 
-Invariant: what is there stays, so a second run changes nothing, and a stack that has started is never locked out.
+    docker compose run --rm secrets                                     what is missing is drawn
+    docker compose run --rm -T secrets NAME SERVICE … < its.password     one of your own, as /run/tidegate/NAME there
+
+Invariant: what is there stays unless it is given, so a second run changes nothing, and a stack that has started is
+never locked out. Where Prometheus finds services, and under whose pipeline's name, follows the pipeline's file.
 """
 
 import hashlib
+import json
 import os
 import secrets
+import sys
 from pathlib import Path
+
+import yaml
 
 from tidegate_admin.security.scopes import Scope
 from tidegate_admin.security.tokens import create
@@ -18,6 +26,11 @@ TIDEGATE = 10001
 mounted by nobody else."""
 OWNERS = dict.fromkeys(("shop", "reader", "processor", "admin"), TIDEGATE)
 
+PIPELINE = Path("/etc/tidegate/pipeline.yaml")
+SCRAPED = {"reader": 8081, "processor": 8082}
+# Written at each run: Redis' users follow this file, what is scraped follows the pipeline's.
+FOLLOWED = ("users.acl", *(f"{service}.json" for service in SCRAPED))
+
 # What each service does in Redis, and no more: docs/operations/security.md.
 REDIS_USERS = {
     "reader": "%R~tidegate:* %RW~tidegate:*:reader %RW~tidegate:*:lineage %RW~tidegate:*:snapshots "
@@ -25,13 +38,17 @@ REDIS_USERS = {
     "+@connection +@read +@write +@transaction +@pubsub -@dangerous +info",
     "processor": "%R~tidegate:* %RW~tidegate:*:ack %RW~tidegate:*:lane:* &tidegate:* "
     "+@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",
-    "admin": "~tidegate:* &tidegate:* +@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous",
+    "admin": "~tidegate:* &tidegate:* "
+    "+@connection +@read +@write +@transaction +@pubsub +eval +evalsha -@dangerous +info",
 }
 # `redis-cli --user probe` may ask whether the server is there, and nothing else.
 PROBE = "user default reset off\nuser probe reset on nopass +ping\n"
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        _take(sys.argv[1], sys.argv[2:], sys.stdin.read().rstrip("\n"))
+        return
     superuser, tidegate, shop = _drawn("postgres"), _drawn("tidegate"), _drawn("shop")
     redis = {user: _drawn(f"redis-{user}") for user in REDIS_USERS}
     _give("postgres", {"postgres.password": superuser, "tidegate.password": tidegate, "shop.password": shop})
@@ -43,17 +60,35 @@ def main() -> None:
     _give("grafana", {"grafana.password": _drawn("grafana")})
     _give("s3", {"s3.password": _drawn("s3")})
     _give_tokens(ROOT / "admin" / "tokens.json")
+    _give("prometheus", {f"{service}.json": _targets(service, port) for service, port in SCRAPED.items()})
     print("secrets: there")
 
 
+def _take(name: str, services: list[str], password: str) -> None:
+    unknown = [service for service in services if OWNERS.get(service) != TIDEGATE]
+    if unknown or not services or not password or "/" in name:
+        sys.exit("secrets: say NAME and for whom (reader, processor, admin), with the password on standard input")
+    for service in services:
+        _write(ROOT / service / name, password, TIDEGATE)
+        print(f"secrets: {name} is given to {service}")
+
+
 def _give_tokens(file: Path) -> None:
-    """The service keeps digests; Prometheus may read, and who gets into the container may do everything."""
-    if file.exists():
-        return
-    _give("prometheus", {"admin.token": create(file, "prometheus", frozenset({Scope.READ}))[1]})
-    _give("admin", {"operator.token": create(file, "operator", frozenset(Scope))[1]})
+    """The service keeps digests; Prometheus may read, and who gets into the container may do everything. A token whose
+    text is missing was lost on the way, and is drawn anew."""
+    for container, text, name, scopes in (
+        ("prometheus", "admin.token", "prometheus", frozenset({Scope.READ})),
+        ("admin", "operator.token", "operator", frozenset(Scope)),
+    ):
+        if not (ROOT / container / text).exists():
+            _give(container, {text: create(file, name, scopes)[1]})
     for path in file.parent.iterdir():
         os.chown(path, TIDEGATE, TIDEGATE)
+
+
+def _targets(service: str, port: int) -> str:
+    pipeline = yaml.safe_load(PIPELINE.read_text())["pipeline"]
+    return json.dumps([{"targets": [f"{service}:{port}"], "labels": {"pipeline": pipeline}}])
 
 
 def _drawn(name: str) -> str:
@@ -69,10 +104,10 @@ def _acl(user: str, password: str) -> str:
 
 
 def _give(container: str, files: dict[str, str]) -> None:
-    """Redis' users follow this file; a password that is there may be one of your own database."""
+    """A password that is there may be one of your own database."""
     for name, text in files.items():
         path = ROOT / container / name
-        if name == "users.acl" or not path.exists():
+        if name in FOLLOWED or not path.exists():
             _write(path, text, OWNERS.get(container))
 
 

@@ -1,5 +1,6 @@
 """What stands between a service and Docker: supervisor, probe, and what compose.yaml and the Dockerfiles promise."""
 
+import os
 import re
 import runpy
 import signal
@@ -18,6 +19,7 @@ import yaml
 
 from ship.queries import ROOT
 
+ROOT_FOLDER = ROOT / "docker" / "root.py"
 SUPERVISE = ROOT / "docker" / "supervise.py"
 PROBE = ROOT / "docker" / "probe.py"
 DOCKERFILES = sorted(ROOT.glob("services/*/Dockerfile"))
@@ -130,6 +132,25 @@ def test_an_image_runs_as_nobody_in_particular_and_says_what_it_is(path: Any) ->
     assert re.search(r"^ENTRYPOINT \[", text, re.MULTILINE), "exec form: signals reach the service"
     assert "org.opencontainers.image.revision" in text
     assert "# syntax=" not in text, "it would have to be pulled"
+
+
+ENOUGH = """
+import asyncio, ctypes, decimal, hashlib, lzma, pathlib, pwd, socket, sqlite3, ssl, threading, uuid, zoneinfo
+asyncio.run(asyncio.to_thread(ssl.create_default_context))
+others = map(pathlib.Path, ("/bin/sh", "/usr/bin/sh", "/bin/ls", "/usr/bin/apt", "/etc/shadow"))
+print(pwd.getpwuid(10001).pw_name, *filter(pathlib.Path.exists, others))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its root")
+def test_a_root_folder_is_enough_for_a_python_and_holds_nothing_else(tmp_path: Path) -> None:
+    app, folder = tmp_path / "app", tmp_path / "root"
+    base = Path(sys.executable).resolve()
+    subprocess.run([base, "-m", "venv", "--without-pip", app], check=True)
+    subprocess.run([base, "-I", ROOT_FOLDER, folder, app], check=True)
+    command = ["chroot", "--userspec=10001:10001", folder, app / "bin" / "python", "-I", "-c", ENOUGH]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("tidegate\n", "")
 
 
 def test_an_executor_is_started_by_what_spark_says() -> None:

@@ -84,6 +84,10 @@ def config(document: dict[str, Any]) -> PipelineConfig:
             with_sinks(DOCUMENT["sinks"][0] | {"options": {"partitions": 2}}, DOCUMENT["sinks"][1]),
             {"sinks.events.options.partitions": "restart the processor"},
         ),
+        (
+            with_sinks(DOCUMENT["sinks"][0] | {"required": False}, DOCUMENT["sinks"][1], snapshot={"mode": "never"}),
+            {"sinks.events.required": "restart the reader and the processor", "snapshot.mode": "restart the reader"},
+        ),
     ],
 )
 def test_a_change_says_what_it_takes(document: dict[str, Any], effects: dict[str, str]) -> None:

@@ -47,6 +47,17 @@ def test_without_a_limit_the_budget_counts_and_no_death_is_forecast() -> None:
     assert judged(safety, 900 * MIB, None, now=60.0) == (Zone.RED, None)
 
 
+def test_a_budget_below_the_servers_limit_counts_and_death_comes_by_the_limit() -> None:
+    safety = WalSafety(budget_bytes=GIB)
+    assert judged(safety, 100 * MIB, 9 * GIB, now=0.0) == (Zone.GREEN, None)
+    assert judged(safety, 600 * MIB, 8500 * MIB, now=50.0) == (Zone.YELLOW, pytest.approx(850.0))
+
+
+def test_where_nobody_says_anything_ten_gibibytes_count() -> None:
+    assert judged(WalSafety(None), 4 * GIB, None, now=0.0) == (Zone.GREEN, None)
+    assert judged(WalSafety(None), 9 * GIB, None, now=0.0) == (Zone.RED, None)
+
+
 def test_old_growth_is_forgotten() -> None:
     safety = WalSafety(budget_bytes=GIB)
     judged(safety, 100 * MIB, 900 * MIB, now=0.0)

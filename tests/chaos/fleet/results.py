@@ -90,7 +90,8 @@ def page(results: dict[str, Any]) -> str:
         for variant in case.variants:
             row = results.get("variants", {}).get(f"{case.number} {variant.name}")
             lines.append(_line(case.number, variant.name, row))
-    lines += ["", "## What is not tried here", "", "| case | what | why, or where |", "| --- | --- | --- |"]
+    lines += ["", "## What is not tried here", ""]
+    lines += ["| case | what it is about | what of it is not tried, or where it is |", "| --- | --- | --- |"]
     lines += [f"| {case.number} | {case.title} | {case.missing} |" for case in MATRIX if case.missing]
     lines += ["", "## Teeth", "", _TEETH, ""]
     lines += ["| planted bug | trials | caught as |", "| --- | ---: | --- |"]

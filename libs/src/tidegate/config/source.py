@@ -84,8 +84,8 @@ class Slot(Model):
     wal_budget: Size | None = Field(
         None,
         ge=64 * 2**20,
-        description="How much WAL the slot may hold before that is told as yellow, then red. Default: what the server"
-        " allows (`max_slot_wal_keep_size`), 10 GiB where it has no limit.",
+        description="How much WAL the slot may hold: half of it is told as yellow, four fifths as red. Where the server"
+        " allows less (`max_slot_wal_keep_size`) that counts; 10 GiB where neither says anything.",
     )
 
     on_lost: OnLost = Field(

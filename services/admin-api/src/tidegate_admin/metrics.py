@@ -99,7 +99,10 @@ OF_PIPELINES = (
     # Of a slot that is lost the server says no more what may still be written.
     _OfPipeline("slot_lost", "flag", "1 when the server has given the slot up, or has it no more; else 0.", _slot_lost),
     _OfPipeline(
-        "raw_topic_wrong", "settings", "Of the raw topic: a reader would not start.", lambda view: view.wrong_settings
+        "raw_topic_wrong",
+        "settings",
+        "Of the raw topic, with which a reader would not start; 0 is well.",
+        lambda view: view.wrong_settings,
     ),
     _OfPipeline("last_look", "seconds", "Unix time of the look that these figures are from.", lambda v: v.time / 1e6),
 )

@@ -5,7 +5,8 @@
 | from 0.5 | yellow | 0.4 |
 | from 0.8 | red | 0.7 |
 
-The limit is what the server says (`safe_wal_size`), else the configured budget. A zone stops nothing: what is acked is
+The limit is what the server says (`safe_wal_size`), or the configured budget if that is less; 10 GiB where neither is
+there. A zone stops nothing: what is acked is
 confirmed as ever, and what is not is never forgotten.
 """
 
@@ -19,6 +20,7 @@ SEGMENT_BYTES = 16 * 2**20
 """Less than this is held by every slot, all the time (the default wal_segment_size)."""
 WINDOW_SECONDS = 300.0
 _LEAST_WINDOW_SECONDS = 10.0
+_DEFAULT_BUDGET_BYTES = 10 * 2**30
 
 
 class Zone(IntEnum):
@@ -63,14 +65,16 @@ class Verdict:
 
 
 class WalSafety:
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int | None) -> None:
         self._budget_bytes = budget_bytes
         self._zone = Zone.GREEN
         self._seen: deque[tuple[float, int]] = deque()
 
     def judge(self, held: Held, now: float, *, sink: str | None, pins: tuple[Pin, ...], other: str | None) -> Verdict:
         """`sink`: whom the gate waits for; `other`: a slot that holds more than ours."""
-        limit = self._budget_bytes if held.safe_wal_bytes is None else held.held_bytes + max(0, held.safe_wal_bytes)
+        allowed = None if held.safe_wal_bytes is None else held.held_bytes + max(0, held.safe_wal_bytes)
+        limits = [each for each in (allowed, self._budget_bytes) if each is not None]
+        limit = min(limits, default=_DEFAULT_BUDGET_BYTES)
         share = held.held_bytes / limit if limit else 1.0
         self._zone = next_zone(self._zone, share)
         self._seen.append((now, held.held_bytes))

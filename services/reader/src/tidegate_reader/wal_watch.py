@@ -14,7 +14,6 @@ from tidegate_reader.wal_safety import SEGMENT_BYTES, Held, Pin, Verdict, WalSaf
 _REPEAT_SECONDS = 60.0
 _OTHER_HOLDER_SECONDS = 10.0
 """So often at most it is told that somebody else holds WAL now."""
-_DEFAULT_BUDGET_BYTES = 10 * 2**30
 
 # Only who has an xid holds a slot back; a reading transaction does not.
 _OLDEST = """
@@ -35,7 +34,7 @@ class WalWatch:
     def __init__(self, side: SideConnection, around: Surroundings) -> None:
         slot = around.config.source.slot
         self._side, self._around, self._slot = side, around, slot.name
-        self._safety = WalSafety(slot.wal_budget or _DEFAULT_BUDGET_BYTES)
+        self._safety = WalSafety(slot.wal_budget)
         self._told_at = float("-inf")
         self._told_holder = ""
 

@@ -26,6 +26,13 @@ class ChangeModel(BaseModel):
     caller_id: str
     address: str
     status: int = Field(description="What was answered.")
+    acked: str | None = Field(
+        None,
+        description="Of a sink that is not required any more: up to where it had everything.",
+        examples=["0/16B3748"],
+    )
+    position: str | None = Field(None, description="And the newest change that it had.", examples=["0/16B3748#2"])
+    generation: str | None = Field(None, description="In which generation.")
 
 
 class ChangeList(BaseModel):

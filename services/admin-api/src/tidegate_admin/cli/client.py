@@ -4,15 +4,17 @@ Invariant: a token goes to the address it was given for and nowhere else: no red
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tidegate.errors import ConfigError, StreamError, TidegateError, TransientError
 
-TOKEN_VARIABLE = "TIDEGATE_TOKEN"  # noqa: S105 - the variable's name
+TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "TIDEGATE_TOKEN", "TIDEGATE_TOKEN_FILE"
 _SECONDS = 30.0
 
 
@@ -20,6 +22,7 @@ class Client:
     def __init__(self, url: str, token: str | None) -> None:
         if not url.startswith(("http://", "https://")):
             raise ConfigError("--url is no http address", code="CLIENT_URL", remedy="Write http://127.0.0.1:8080.")
+        token = token or _from_file(os.environ.get(TOKEN_FILE_VARIABLE))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._url = url
         self._client = httpx.Client(base_url=url, headers=headers, timeout=_SECONDS, trust_env=False)
@@ -98,3 +101,17 @@ def _refused(answer: httpx.Response) -> TidegateError:
     if answer.is_client_error:
         return ConfigError(message, code=code, remedy=remedy)
     return TransientError(message, code=code, remedy=remedy)
+
+
+def _from_file(path: str | None) -> str | None:
+    """As secrets are mounted into containers."""
+    if not path:
+        return None
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise ConfigError(
+            f"the token's file can't be read ({error.strerror})",
+            code="TOKEN_FILE",
+            remedy=f"Give {TOKEN_FILE_VARIABLE} a file that you may read, or set {TOKEN_VARIABLE}.",
+        ) from error

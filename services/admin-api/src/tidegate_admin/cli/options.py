@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate.errors import ConfigError
-from tidegate_admin.cli.client import TOKEN_VARIABLE, Client
+from tidegate_admin.cli.client import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, Client
 
 Json = Annotated[bool, typer.Option("--json", help="As JSON on stdout, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -15,7 +15,10 @@ Url = Annotated[str, typer.Option(envvar="TIDEGATE_URL", help="The admin service
 TokenOption = Annotated[
     str | None,
     typer.Option(
-        "--token", envvar=TOKEN_VARIABLE, show_envvar=True, help="Better by the variable: others see options."
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        show_envvar=True,
+        help=f"Better by the variable, or in the file that {TOKEN_FILE_VARIABLE} names: others see options.",
     ),
 ]
 Pipeline = Annotated[

@@ -91,7 +91,8 @@ class Guard:
         self._check_where_from(scope, headers)
         route = self._route(scope)
         right = scope_of(route.endpoint) if route else None
-        if isinstance(right, Open):  # a refusal would cost as much, and have the service started anew for what others do
+        if isinstance(right, Open):
+            # To refuse costs as much as to answer, and has the service started anew for what others do.
             return None, Caller("probe", "probe", frozenset())
         caller = self._caller(headers)
         if caller is None:
