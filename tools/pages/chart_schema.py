@@ -71,8 +71,21 @@ def _values(config: Schema) -> Schema:
     }
 
 
+_OF_SERVICES: Schema = {
+    "anyOf": [
+        TEXT,
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("reader", "processor", "admin"), SOME),
+            "additionalProperties": False,
+        },
+    ]
+}
+"""One key, or one for each service."""
+
+
 def _pipeline(config: Schema) -> Schema:
-    keys = _object({"source": TEXT, "redis": TEXT, "kafka": TEXT, "sinks": NAMES})
+    keys = _object({"source": TEXT, "redis": _OF_SERVICES, "kafka": _OF_SERVICES, "sinks": NAMES})
     entry = _object(
         {
             "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$"},

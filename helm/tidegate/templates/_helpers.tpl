@@ -64,12 +64,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toYaml $config -}}
 {{- end -}}
 
-{{- /* The secret's keys that a service needs, as files; nothing else of it is mounted. */ -}}
+{{- /* The secret's keys that a service (`component`) needs, as files; nothing else of it is mounted. */ -}}
 {{- define "tidegate.secretItems" -}}
-{{- $pipeline := .pipeline -}}
-{{- $keys := default dict $pipeline.secretKeys -}}
+{{- $keys := default dict .pipeline.secretKeys -}}
+{{- $component := .component -}}
 {{- range $section := .sections -}}
 {{- $key := get $keys $section -}}
+{{- if and (ne $section "sinks") (kindIs "map" $key) -}}{{- $key = get $key $component -}}{{- end -}}
 {{- if and $key (eq $section "sinks") }}
 {{- range $sink, $name := $key }}
 - {key: {{ $name | quote }}, path: sink-{{ $sink }}, mode: 0440}

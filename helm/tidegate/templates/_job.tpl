@@ -47,7 +47,7 @@ spec:
       volumeMounts:
         - {name: scratch, mountPath: /tmp}
         {{- range .root.Values.pipelines }}
-        {{- include "tidegate.secretMount" (dict "pipeline" . "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 8 }}
+        {{- include "tidegate.secretMount" (dict "pipeline" . "component" "job" "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 8 }}
         {{- end }}
         {{- with .root.Values.admin.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
@@ -56,7 +56,7 @@ spec:
     - name: scratch
       emptyDir: {sizeLimit: 16Mi}
     {{- range .root.Values.pipelines }}
-    {{- include "tidegate.secretVolume" (dict "pipeline" . "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 4 }}
+    {{- include "tidegate.secretVolume" (dict "pipeline" . "component" "job" "sections" (list "source") "name" (printf "secrets-%s" .name)) | nindent 4 }}
     {{- end }}
     {{- with .root.Values.admin.extraVolumes }}
     {{- toYaml . | nindent 4 }}

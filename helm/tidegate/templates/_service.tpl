@@ -5,7 +5,7 @@
 {{- $settings := .settings -}}
 {{- $name := printf "%s-%s-%s" (include "tidegate.fullname" $root) $pipeline.name .component -}}
 {{- $drives := and (eq .component "processor") (include "tidegate.hasExecutors" $pipeline) -}}
-{{- $secrets := dict "pipeline" $pipeline "sections" .sections "name" "secrets" -}}
+{{- $secrets := dict "pipeline" $pipeline "component" .component "sections" .sections "name" "secrets" -}}
 {{- $spark := dict "root" $root "pipeline" $pipeline "settings" $settings "sections" .sections -}}
 apiVersion: apps/v1
 kind: Deployment

@@ -40,7 +40,7 @@ spark.executor.failuresValidityInterval              1h
 {{- define "tidegate.executorPod" -}}
 {{- $root := .root -}}
 {{- $pipeline := .pipeline -}}
-{{- $secrets := dict "pipeline" $pipeline "sections" .sections "name" "secrets" -}}
+{{- $secrets := dict "pipeline" $pipeline "component" "processor" "sections" .sections "name" "secrets" -}}
 apiVersion: v1
 kind: Pod
 metadata:
