@@ -84,11 +84,15 @@ _OF_SERVICES: Schema = {
 """One key, or one for each service."""
 
 
+_TAKEN = "^(slots|dashboard-.*|.*-spark)$"
+"""The release has objects of its own by these names."""
+
+
 def _pipeline(config: Schema) -> Schema:
     keys = _object({"source": TEXT, "redis": _OF_SERVICES, "kafka": _OF_SERVICES, "sinks": NAMES})
     entry = _object(
         {
-            "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$"},
+            "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$", "not": {"pattern": _TAKEN}},
             "paused": FLAG,
             "existingSecret": TEXT,
             "secretKeys": keys,
