@@ -13,6 +13,7 @@ from kit.letters import make_letter
 from kit.topics import append, make_topic
 from kit.wait import wait
 
+from tidegate.errors import ExitCode
 from tidegate_admin.security.scopes import Scope
 
 
@@ -50,6 +51,18 @@ def test_lists_are_tables_and_json(place: AdminPlace, token: str) -> None:
     assert "NAME" in table.stdout
     assert {each["name"] for each in json.loads(listed.stdout)["items"]} == {"everything", "mine"}
     assert run(place, token, "source", "columns", "public.orders").stdout.count("\n") >= 5
+
+
+def test_a_token_may_be_in_a_file(
+    place: AdminPlace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "operator.token"
+    file.write_text(f"{token}\n")
+    monkeypatch.setenv("TIDEGATE_TOKEN_FILE", str(file))
+    assert run(place, "", "publication", "list").returncode == 0
+    file.unlink()
+    refused = run(place, "", "publication", "list")
+    assert (refused.returncode, "TOKEN_FILE" in refused.stderr) == (ExitCode.CONFIGURATION, True)
 
 
 def test_what_destroys_asks_first_and_a_script_says_yes(place: AdminPlace, token: str) -> None:
