@@ -24,10 +24,8 @@ from confluent_kafka import Consumer
 from kit.wait import DeadlinePassedError, wait
 
 from ship.queries import ROOT, asked_by_alerts, asked_by_panels
+from ship.stack import PROFILES, compose, container, services, state, within
 
-PROFILES = "demo,observability"
-# Grafana has no stand-in: where its image can be pulled, SHIP_GRAFANA=1 starts it too.
-UNTRIED = () if os.environ.get("SHIP_GRAFANA") else ("grafana",)
 HEALTHY = {"kafka", "redis", "postgres", "reader", "processor", "admin", "prometheus"}
 KILLED = ("reader", "processor", "admin", "redis", "kafka", "postgres", "shop", "tail", "prometheus")
 UP_SECONDS = 240.0
@@ -36,29 +34,6 @@ FIRST_EVENT_SECONDS = 120.0
 """What `docker compose up` promises, once the images are there."""
 
 pytestmark = pytest.mark.timeout(900)
-
-
-def compose(*arguments: str, check: bool = True, given: str | None = None, **environment: str) -> str:
-    command = ["docker", "compose", "--project-directory", str(ROOT), *arguments]
-    settings = {**os.environ, "COMPOSE_PROFILES": PROFILES, **environment}
-    done = subprocess.run(command, env=settings, input=given, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0 or not check, done.stderr[-3000:]
-    return done.stdout
-
-
-def services() -> list[str]:
-    return [name for name in compose("config", "--services").split() if name not in UNTRIED]
-
-
-def container(service: str) -> dict[str, object]:
-    (identity,) = compose("ps", "-aq", service).split()
-    found = subprocess.run(["docker", "inspect", identity], capture_output=True, text=True, check=True)
-    document: dict[str, object] = json.loads(found.stdout)[0]
-    return document
-
-
-def state(service: str) -> dict[str, object]:
-    return container(service)["State"]  # type: ignore[return-value]
 
 
 def is_healthy(service: str) -> bool:
@@ -93,11 +68,6 @@ def topic(stack: None) -> Iterator[Consumer]:
 def psql(statement: str, database: str = "shop") -> str:
     command = ("psql", "-XAtqU", "postgres", "-d", database, "-c", statement)
     return compose("exec", "-T", "postgres", *command, check=False).strip()
-
-
-def within(service: str, code: str) -> str:
-    """What it prints there: images have a Python and no shell."""
-    return compose("exec", "-T", service, "/app/bin/python", "-I", "-c", code)
 
 
 def insert(name: str) -> None:

@@ -85,7 +85,7 @@ def config(document: dict[str, Any]) -> PipelineConfig:
             {"sinks.events.options.partitions": "restart the processor"},
         ),
         (
-            with_sinks(DOCUMENT["sinks"][0] | {"required": False}, DOCUMENT["sinks"][1], snapshot={"mode": "never"}),
+            with_sinks(DOCUMENT["sinks"][0] | {"required": False}, DOCUMENT["sinks"][1], snapshot={"mode": "initial"}),
             {"sinks.events.required": "restart the reader and the processor", "snapshot.mode": "restart the reader"},
         ),
     ],
