@@ -107,7 +107,8 @@ def packages(libraries: list[Path]) -> Iterator[tuple[str, str]]:
 
 
 def told(*command: str | os.PathLike[str], some_are_unknown: bool = False) -> str:
-    return subprocess.run(command, check=not some_are_unknown, stdout=subprocess.PIPE, text=True).stdout
+    unheard = subprocess.DEVNULL if some_are_unknown else None
+    return subprocess.run(command, check=not some_are_unknown, stdout=subprocess.PIPE, stderr=unheard, text=True).stdout
 
 
 def _before_merging(path: Path) -> Path:
