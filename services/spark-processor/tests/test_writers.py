@@ -52,6 +52,7 @@ def _no_rest() -> Iterator[None]:
     """A writer that waits hands on its turn, and needs no sleep."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(meeting, "_LOOK_SECONDS", 0)
+        patch.setattr(meeting, "_REMIND_SECONDS", 0)
         yield
 
 
@@ -193,13 +194,16 @@ def client(redis) -> Iterator[redis_client.Redis]:
     client.close()
 
 
-def run(lanes: list[Lane], dice: Random, turns: int) -> None:
-    """The newest, until it has had all or a writer has failed. Those before it that live on have turns too."""
+def run(lanes: list[Lane], dice: Random, turns: int, forgets: float = 0.0) -> None:
+    """The newest, until it has had all or a writer has failed. Those before it that live on have turns too. `forgets`:
+    how often Redis loses all that it has of the lane; then only the next incarnation may come to the end."""
     lane, *before = reversed(lanes)
     lane.start()
     for _ in range(turns):
         if lane.has_failed or lane.has_had_all:
             return
+        if dice.random() < forgets:
+            lane.redis.delete(*lane.redis.keys(f"tidegate:{lane.pipeline}:*") or [lane.pipeline])  # type: ignore[misc]
         left_behind = [worker for old in before for worker in old.workers if not worker.has_ended]
         dice.choice([*lane.workers * 3, *left_behind]).step()
         check_order(lane.target.delivered)
@@ -227,7 +231,7 @@ def test_every_event_is_delivered_once_and_in_order_for_its_key(client, source: 
             lanes.append(
                 Lane(client, pipeline, target, log, writers, incarnation, dice.randint(1, 6), dice.randint(1, 4))
             )
-            run(lanes, dice, dice.randint(5, 120))
+            run(lanes, dice, dice.randint(5, 120), forgets=dice.choice((0.0, 0.05)))
             if dice.random() < 0.5:
                 lanes[-1].kill()
             if dice.random() < 0.3:

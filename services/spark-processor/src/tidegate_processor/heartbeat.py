@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -20,6 +21,7 @@ from tidegate.contracts.control import Command, LaneControl, decode_control
 from tidegate.contracts.status import LaneStatus, State
 from tidegate.errors import DecodeError
 from tidegate.observability import logs
+from tidegate_processor.attendance import Attendance
 from tidegate_processor.writer_statuses import put_together
 
 _HEARTBEAT_SECONDS = 1.0
@@ -32,6 +34,7 @@ class Heartbeat:
         self.incarnation = 0
         self.writers = 1
         """Of this incarnation. What several say is put together here, and told in the lane's name."""
+        self._attendance = Attendance()
         self._writers_said: LaneStatus | None = None
         self._pids: tuple[int, ...] = ()
         self._heard = self._looked = time.monotonic()
@@ -45,6 +48,7 @@ class Heartbeat:
         """A new incarnation. Stages of older ones commit nothing more, also if this machine's clock was set back."""
         self.incarnation = max(self.incarnation + 1, unix_microseconds() // 1000, self._posted() + 1)
         self.status = self._writers_said = None
+        self._attendance = Attendance()
         self._heard = self._looked = time.monotonic()
         self.post(Command.RUN)
         return self.incarnation
@@ -66,6 +70,10 @@ class Heartbeat:
         self._looked = time.monotonic()
         if status is not None and status.incarnation == self.incarnation and status != self.status:
             self.status, self._heard = status, self._looked
+
+    @property
+    def are_writers_forgotten(self) -> bool:
+        return self._attendance.is_forgotten
 
     def silent_seconds(self) -> float:
         """Since its last word, or since the incarnation began."""
@@ -133,6 +141,8 @@ class Heartbeat:
 
     def _told_by_all(self) -> LaneStatus | None:
         """None while one of them has not spoken in this incarnation."""
+        arrivals: Any = self._redis.hvals(names.lane_arrivals_key(self._pipeline, self._sink))
+        self._attendance.look(arrivals, self.writers, self.incarnation)
         keys = [names.lane_writer_status_key(self._pipeline, self._sink, writer) for writer in range(self.writers)]
         statuses = [status for value in self._redis.mget(keys) if (status := _status(value)) is not None]
         statuses = [status for status in statuses if status.incarnation == self.incarnation]

@@ -6,7 +6,8 @@
 | running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
 |           | drained where its number of writers changes (writers.py) → waiting            |                      |
 |           | the other trigger is better now (pace.py) → draining                          |                      |
-|           | silent for too long → worker killed, query ended → waiting, with back-off     |                      |
+|           | silent for too long, or its writers forgotten (attendance.py) → workers       |                      |
+|           | killed, query ended → waiting, with back-off                                  |                      |
 | draining  | drained, ended or too late → waiting, where the request is looked at again    | drain, end → stopped |
 | rewinding | the cursor is set back, or will not be → where it came from, or waiting       | → stopped            |
 | replaying | letters are delivered again, or are not → where it came from, or waiting      | → stopped            |
@@ -248,6 +249,10 @@ class Lane:
         elif self._is_silent:
             self._heart.kill()
             self._fail(Failure("TransientError", "LANE_SILENT", "the lane's heartbeat stopped", "It is restarted."))
+        elif self._heart.are_writers_forgotten:
+            self._heart.kill()
+            what = "Redis has lost where the lane's writers stand"
+            self._fail(Failure("TransientError", "LANE_WRITERS_FORGOTTEN", what, "It is restarted."))
         if self.state is LaneState.RUNNING and self._pace.changes(self.status, is_idle=self._query.is_idle):
             self._log.info("lane_changes_trigger", trigger=self._pace.wanted)
             self._begin_drain()

@@ -7,7 +7,7 @@
 
 Invariant: what it says is true when it is said, and stays so: what was durable before that offset stays durable, in the
 incarnation that says it. What another incarnation or another topic is about does not count. Redis away: nobody is seen,
-and who waits goes on waiting.
+and who waits goes on waiting. Redis emptied: whoever has said something says it again (`remind`).
 """
 
 import time
@@ -27,6 +27,7 @@ from tidegate.position import Position
 
 _PATIENCE_SECONDS = 120.0
 """As long as a worker may take for its first word. One that is slow is waited for; one that stands fails by itself."""
+_REMIND_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 """Short: all others stand while one is waited for. They look, for a message that gets lost would be waited for."""
 
@@ -68,6 +69,8 @@ class Meeting:
         self._redis, self._key, self._incarnation = client, names.lane_arrivals_key(pipeline, sink), incarnation
         self._between, self._is_stopping = between, is_stopping
         self._is_answered = True
+        self._newest: tuple[int, bytes] | None = None
+        self._remind_at = 0.0
 
     def arrive(self, writer: int, topic_id: str, offset: int, position: Position) -> None:
         """Redis away, it is said when it answers again: nobody gets past this one until then."""
@@ -78,6 +81,29 @@ class Meeting:
             return True
 
         self._until(is_said, "Redis")
+        self._newest = writer, value
+        self._remind_at = time.monotonic() + _REMIND_SECONDS
+
+    def remind(self) -> None:
+        """Of the newest arrival, now and then: where Redis has lost it, nobody else would get past this one."""
+        if self._newest is None or time.monotonic() < self._remind_at:
+            return
+        self._remind_at = time.monotonic() + _REMIND_SECONDS
+        writer, value = self._newest
+
+        def is_there() -> bool:
+            # One of a later incarnation stays: it is nobody's business any more where this one stands.
+            if (found := self._redis.hget(self._key, str(writer))) is None or self._is_older(found):
+                self._redis.hset(self._key, str(writer), value)
+            return True
+
+        self._answers(is_there)
+
+    def _is_older(self, value: Any) -> bool:
+        try:
+            return decode_arrival(value).incarnation < self._incarnation
+        except DecodeError:
+            return True
 
     def await_first(self) -> None:
         """Until writer 0 of this incarnation has fenced the one before, which moved everybody's cursor."""
@@ -125,6 +151,7 @@ class Meeting:
                     remedy="Nothing, if it comes once: the lane starts anew. Else look whether Redis answers, and on a "
                     "cluster whether there is a free slot for each of the lane's writers: they run at once.",
                 )
+            self.remind()
             self._between()
             time.sleep(_LOOK_SECONDS)
 

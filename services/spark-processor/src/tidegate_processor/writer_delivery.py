@@ -60,6 +60,7 @@ class WriterDelivery(Delivery):
                 super().feed([record])
 
     def commit(self, *, at_the_end: bool = False) -> bool:
+        self._meeting.remind()
         self._input_ended |= at_the_end
         return not self.has_ceded and super().commit(at_the_end=at_the_end)
 
