@@ -15,7 +15,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         options.partitions,
         options.replication_factor,
         options.compression,
-    ) == ("{pipeline}.{schema}.{table}", 1, 1, "lz4")
+    ) == ("{pipeline}.{schema}.{table}", 1, None, "lz4")
 
 
 @pytest.mark.parametrize("template", ["{database}.{table}", "a b", "", ".", "{table"])
