@@ -10,6 +10,7 @@ from tidegate_processor.meeting import Arrival
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody has to wait for it; how long it is has a test of its own."""
     monkeypatch.setattr(attendance, "_GRACE_SECONDS", -1.0)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 from tidegate.contracts.document import SHORT_BYTES, build, load
-from tidegate.errors import DecodeError
+from tidegate.errors import DecodeError, StreamError
 
 STALE_SECONDS = 5.0
 RECENT_SECONDS = 60.0
@@ -32,6 +32,11 @@ class Failure:
     code: str
     message: str
     remedy: str
+
+    @property
+    def is_for_a_person(self) -> bool:
+        """LOST: nothing starts by itself what has failed so."""
+        return self.kind in (StreamError.__name__, DecodeError.__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 import prometheus_client as prometheus
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from tidegate.errors import DecodeError, StreamError
 from tidegate.lag import Lag
 from tidegate.observability.health import State
 from tidegate.observability.metrics import Declaration, Kind
@@ -20,7 +19,6 @@ from tidegate_admin.pipelines.watch import Watch
 from tidegate_admin.slots.service import SlotView
 
 _PREFIX = "tidegate_admin"
-_FOR_A_PERSON = (StreamError.__name__, DecodeError.__name__)
 
 Seen = TypeVar("Seen", contravariant=True)
 
@@ -80,7 +78,7 @@ def _lane_lost(lane: LaneView) -> float | None:
     if lane.status is None:
         return None
     failure = lane.status.failure
-    return float(failure is not None and failure.kind in _FOR_A_PERSON)
+    return float(failure is not None and failure.is_for_a_person)
 
 
 def _ready(view: PipelineView) -> float:

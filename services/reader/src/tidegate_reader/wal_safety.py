@@ -6,8 +6,7 @@
 | from 0.8 | red | 0.7 |
 
 The limit is what the server says (`safe_wal_size`), or the configured budget if that is less; 10 GiB where neither is
-there. A zone stops nothing: what is acked is
-confirmed as ever, and what is not is never forgotten.
+there. A zone stops nothing: what is acked is confirmed as ever, and what is not is never forgotten.
 """
 
 from collections import deque

@@ -42,7 +42,7 @@ from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts.control import Command
 from tidegate.contracts.request import LaneRequest
 from tidegate.contracts.status import Failure, LaneStatus, State
-from tidegate.errors import DecodeError, StreamError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.observability import logs
 from tidegate_processor.desk import Desk, expired, not_served, removed
@@ -266,7 +266,7 @@ class Lane:
         self._query.end()
         self.failure = failure
         fields = {"code": failure.code, "message": failure.message, "remedy": failure.remedy}
-        if failure.kind in (StreamError.__name__, DecodeError.__name__):
+        if failure.is_for_a_person:
             self.state = LaneState.LOST
             self._log.error("lane_lost", **fields)
             return

@@ -44,7 +44,12 @@ class Terms:
 
 class TargetTopics:
     def __init__(
-        self, client_settings: Mapping[str, Any], *, partitions: int, replication_factor: int | None, batch_bytes: int
+        self,
+        client_settings: Mapping[str, Any],
+        *,
+        partitions: int,
+        replication_factor: int | None = None,
+        batch_bytes: int,
     ) -> None:
         self._client_settings = dict(client_settings)
         self._partitions, self._replication_factor = partitions, replication_factor

@@ -36,8 +36,6 @@ _EFFECTS = {
     "tracing": "restart the reader and the processor",
     "snapshot": "restart the reader",
 }
-_OF_THE_GATE = ("required", "from")
-"""Of a sink: the reader goes by it too."""
 _AT_ONCE = "at once"
 _WITH_OTHERS = "with the restart that another change asks for"
 _FIXED = {
@@ -157,7 +155,7 @@ def _effect(path: str) -> str:
     fixed = next((effect for prefix, effect in _FIXED.items() if f"{path}.".startswith(f"{prefix}.")), None)
     if not fixed and is_hot(path):
         return _AT_ONCE
-    section, _, rest = path.partition(".")
-    if section == "sinks" and rest.endswith(tuple(f".{key}" for key in _OF_THE_GATE)):
+    section, *within = path.split(".")
+    if section == "sinks" and within[1:] in (["required"], ["from"]):  # the reader goes by them too
         return "restart the reader and the processor"
     return fixed or _EFFECTS.get(section, "restart the processor")

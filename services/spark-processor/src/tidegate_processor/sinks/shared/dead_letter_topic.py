@@ -55,9 +55,7 @@ class DeadLetterBox:
     need it, so it reaches for Kafka with the first letter only."""
 
     def __init__(self, config: PipelineConfig, sink: str) -> None:
-        topics = TargetTopics(
-            librdkafka_settings(config.kafka), partitions=1, replication_factor=None, batch_bytes=BATCH_BYTES
-        )
+        topics = TargetTopics(librdkafka_settings(config.kafka), partitions=1, batch_bytes=BATCH_BYTES)
         self._topic = DeadLetterTopic(config.pipeline, topics)
         self._producer = PlainProducer(config, sink)
         self._is_open = False

@@ -128,7 +128,7 @@ class LaneProducer(ABC):
             "queue.buffering.max.messages": 200_000,
             "linger.ms": LINGER_MS,
             "retry.backoff.ms": RETRY_BACKOFF_MS,
-            "delivery.report.only.error": True,  # of those that come, the client counts
+            "delivery.report.only.error": True,  # nobody asks about those that arrived
         }
         return client(Producer, self._client_settings | settings | self._own_settings() | others, logger=_CLIENT_LOG)
 

@@ -38,10 +38,8 @@ class StdoutSink:
 
     def __init__(self, config: PipelineConfig, sink: SinkConfig) -> None:
         self._lines = encoder(config.pipeline, sink)
-        # As the brokers' defaults have it: the topic of dead letters is the only one this sink makes.
-        self._topics = TargetTopics(
-            librdkafka_settings(config.kafka), partitions=1, replication_factor=None, batch_bytes=BATCH_BYTES
-        )
+        # The topic of dead letters is the only one that this sink makes.
+        self._topics = TargetTopics(librdkafka_settings(config.kafka), partitions=1, batch_bytes=BATCH_BYTES)
         self._dead_letters = DeadLetterTopic(config.pipeline, self._topics)
         self._producer = TransactionalProducer(config, sink.name)
         self._path = os.environ.get(STDOUT_VARIABLE, _OWN)
