@@ -37,7 +37,12 @@ times on its way to the socket: batches of 1 MB cost the reader 1 MB more and ma
 
 def largest_batch(raw_topic: RawTopic) -> int:
     """In bytes: the largest record batch that is sent to the raw topic."""
-    return max(_FULL_BATCH_BYTES, raw_topic.max_frame + BATCH_OVERHEAD_BYTES)
+    return max(_FULL_BATCH_BYTES, largest_frame(raw_topic.max_frame) + BATCH_OVERHEAD_BYTES)
+
+
+def largest_frame(max_frame: int) -> int:
+    """Where many tables need it: up to twice what is configured, as far as a batch has room for it."""
+    return max(max_frame, min(2 * max_frame, _FULL_BATCH_BYTES - BATCH_OVERHEAD_BYTES))
 
 
 def client_options(kafka: KafkaConfig) -> dict[str, Any]:

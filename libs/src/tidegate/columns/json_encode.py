@@ -55,11 +55,11 @@ class TopicEvents:
     A frame may have a thousand of these, so what a sink asks of each was added up while they were written.
     """
 
-    __slots__ = ("_begin", "_tally", "_written", "topic")
+    __slots__ = ("_tally", "begin", "topic", "written")
 
     def __init__(self, topic: str, written: Written, begin: int, tally: Sequence[int]) -> None:
         """Those of `written` from the place `begin` on, as many as `tally` says."""
-        self.topic, self._written, self._begin, self._tally = topic, written, begin, tally
+        self.topic, self.written, self.begin, self._tally = topic, written, begin, tally
 
     def __len__(self) -> int:
         return self._tally[layout.EVENTS]
@@ -78,15 +78,15 @@ class TopicEvents:
 
     @property
     def buffer(self) -> np.ndarray:
-        return self._written.buffer
+        return self.written.buffer
 
     @property
     def places(self) -> np.ndarray:
-        return self._written.places[self._begin : self._begin + len(self)]
+        return self.written.places[self.begin : self.begin + len(self)]
 
     @property
     def changes(self) -> Changes:
-        return self._written.changes
+        return self.written.changes
 
     def __iter__(self) -> Iterator[tuple[bytes | None, bytes]]:
         """Key and value of each."""
@@ -134,7 +134,7 @@ class TopicEvents:
         return self._of(self.places[:0])
 
     def _of(self, places: np.ndarray) -> "TopicEvents":
-        return TopicEvents(self.topic, self._written._replace(places=places), 0, _tally(places))
+        return TopicEvents(self.topic, self.written._replace(places=places), 0, _tally(places))
 
     def refused(self, error: RecordError) -> Iterator[RejectedChange]:
         """The changes of all these events, because no topic takes them."""

@@ -98,7 +98,10 @@ class RawTopic(Model):
         description="How long the log is kept: how far a sink may fall behind or be rewound.",
     )
     max_frame: Size = Field(
-        size("256KiB"), ge=4096, le=16 * 2**20, description="A frame is closed when it reaches this size."
+        size("256KiB"),
+        ge=4096,
+        le=16 * 2**20,
+        description="A frame is closed when it reaches this size; one of many tables, at twice as much.",
     )
     linger: Duration = Field(
         timedelta(milliseconds=3), le=timedelta(seconds=10), description="How long a frame waits for more changes."

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tidegate.contracts.frame import BODY_ENTRY, FrameKind, OpenTransaction
 from tidegate.contracts.mark import MarkKind
+from tidegate.kafka_client import largest_frame
 from tidegate.lsn import Lsn
 from tidegate.position import Position
 from tidegate_reader.frames import TICK_BYTES, EpochStamp, Piece, SealedFrame, Sealer, Span
@@ -39,6 +40,7 @@ _ROWS = frozenset(b"IUD")
 _TRUNCATE_HEAD = struct.Struct(">xIB")
 # Header, two names of up to 63 bytes and checksum: so `max_frame_bytes` holds for the whole frame.
 _FRAME_OVERHEAD = 384
+_ROOM_FOR_SHAPES = 4
 
 
 class Framer:
@@ -57,17 +59,16 @@ class Framer:
         history: HistoryCheck | None = None,
         tracker: Callable[[Position, HistoryCheck | None], TransactionTracker] = TransactionTracker,
     ) -> None:
-        self.received_lsn = safe_lsn
-        self.dropped_messages = 0
+        self.received_lsn, self.dropped_messages = safe_lsn, 0
         self.recent: deque[tuple[Lsn, int]] = deque(maxlen=4096)
         """Commit LSN and xid of the last transactions."""
-        self._linger = linger_seconds
         self.sealer = Sealer(stamp, next_seq=next_seq, safe_lsn=safe_lsn, wall_clock=wall_clock)
         self.shapes = ShapeBook(known or {})
-        self._transaction = tracker(skip_to, history)
+        self._linger, self._transaction = linger_seconds, tracker(skip_to, history)
         self._base, self._last_ordinal = position, -1
         self._safe_lsn, self.keepalives = safe_lsn, Keepalives(safe_lsn)
         self.room = max_frame_bytes - _FRAME_OVERHEAD
+        self._most_room = largest_frame(max_frame_bytes) - _FRAME_OVERHEAD
         self._pending: list[Piece] = []
         self._start_frame()
 
@@ -97,7 +98,7 @@ class Framer:
     def _take_rows(self, pieces: Iterator[Piece]) -> Piece | None:
         """Rows of tables that the frame knows, which nearly every change is (1.3 CPU-s per million of them hang on this
         loop), up to the first piece that is anything else or does not fit: that is given back."""
-        transaction, append, pack, room = self._transaction, self._body.append, BODY_ENTRY.pack, self.room - self._size
+        transaction, append, pack, room = self._transaction, self._body.append, BODY_ENTRY.pack, self._room - self._size
         flows = transaction.is_open and not transaction.is_skipping and not self._pending
         relations, size, rows = self._relations if flows else {}, 0, 0
         try:
@@ -214,11 +215,10 @@ class Framer:
         is_skipped = self._transaction.skips_next
         if previous is None or not is_skipped:
             self.shapes.note(current, previous, self._next_position())
-        if previous is None:
-            return
-        self._close(now)
-        if not is_skipped:
-            self._schema_change(previous, current, now)
+        if previous is not None:
+            self._close(now)
+            if not is_skipped:
+                self._schema_change(previous, current, now)
 
     def _add_change(self, start: int, message: Piece, relation_ids: Sequence[int], now: float) -> None:
         position = Position(self._transaction.commit_lsn, self._transaction.ordinal - 1)
@@ -232,7 +232,8 @@ class Framer:
         needed = relation_ids or ()
         pieces = [*self._pending, BODY_ENTRY.pack(len(message), start), message]
         size = sum(map(len, pieces))
-        if self._body and self._size + size + self.shapes.size_of(set(needed) - set(self._relations)) > self.room:
+        new = self.shapes.size_of({each for each in needed if each not in self._relations})
+        if self._size + size + new > self._room_with(new):
             self._close(now)
         if not self._body:
             self._first, self._opened = position, self._opened_before(position)
@@ -240,40 +241,37 @@ class Framer:
             if relation_id not in self._relations:
                 self._relations[relation_id] = shape = self.shapes.shape(relation_id)
                 self._size += shape.size
+                self._room = self._room_with(shape.size)
         self._pending = []
         self._changes += relation_ids is not None
         self._others += len(pieces) // 2 - (relation_ids is not None)
-        if not self._body and self._size + size > self.room:
-            self._close_in_parts(b"".join(pieces), position, now)
-            return
-        self._body += pieces
-        self._size += size
+        if not self._body and self._size + size > self._room:
+            # One message larger than a frame. Only the last part moves the position.
+            body, schema = b"".join(pieces), section(self._relations.values())
+            self.sealer.seal_in_parts(FrameKind.WAL, now, self._span(), position, schema, body, self.room)
+            self._start_frame()
+        else:
+            self._body += pieces
+            self._size += size
+
+    def _room_with(self, shapes_bytes: int) -> int:
+        """Shapes bring room with them, or a frame of a thousand tables holds two changes for each."""
+        return min(self._room + _ROOM_FOR_SHAPES * shapes_bytes, self._most_room)
 
     def _opened_before(self, position: Position) -> OpenTransaction | None:
         """The transaction that a frame starting with this message starts in the middle of."""
-        transaction = self._transaction
-        if self._pending:
-            return None
-        return OpenTransaction(transaction.xid, transaction.commit_lsn, transaction.commit_time, position.ordinal)
+        return None if self._pending else self._transaction.opened(position.ordinal)
 
     def _close(self, now: float) -> None:
-        if not self._body:
-            return
-        self.sealer.seal(FrameKind.WAL, now, self._span(), schema=section(self._relations.values()), body=self._body)
-        self._start_frame()
-
-    def _close_in_parts(self, body: bytes, position: Position, now: float) -> None:
-        """One message larger than a frame. Only the last part moves the position."""
-        self.sealer.seal_in_parts(
-            FrameKind.WAL, now, self._span(), position, section(self._relations.values()), body, self.room
-        )
-        self._start_frame()
+        if self._body:
+            schema = section(self._relations.values())
+            self.sealer.seal(FrameKind.WAL, now, self._span(), schema=schema, body=self._body)
+            self._start_frame()
 
     def _schema_change(self, previous: Shape, current: Shape, now: float) -> None:
         span = Span(self._next_position(), self.position, self._safe_lsn, self._opened_now())
-        self.sealer.seal(
-            FrameKind.MARK, now, span, schema=previous.before(current), body=(current.mark(MarkKind.SCHEMA_CHANGE),)
-        )
+        mark = current.mark(MarkKind.SCHEMA_CHANGE)
+        self.sealer.seal(FrameKind.MARK, now, span, schema=previous.before(current), body=(mark,))
 
     def _next_position(self) -> Position:
         transaction = self._transaction
@@ -294,7 +292,9 @@ class Framer:
         self._body: list[Piece] = []
         self._relations: dict[int, Shape] = {}
         self._size = self._changes = self._others = 0
+        self._room = self.room
 
     def _span(self) -> Span:
-        messages = self._changes + self._others
-        return Span(self._first, self.position, self._safe_lsn, self._opened, self._changes, messages)
+        return Span(
+            self._first, self.position, self._safe_lsn, self._opened, self._changes, self._changes + self._others
+        )

@@ -76,9 +76,11 @@ class TransactionTracker:
         return self.is_open and (self.commit_lsn, self.ordinal) <= self._skip_to
 
     def open_transaction(self) -> OpenTransaction | None:
-        if not self.is_open:
-            return None
-        return OpenTransaction(self.xid, self.commit_lsn, self.commit_time, self.ordinal)
+        return self.opened(self.ordinal) if self.is_open else None
+
+    def opened(self, ordinal: int) -> OpenTransaction:
+        """The newest one, as it was before this change."""
+        return OpenTransaction(self.xid, self.commit_lsn, self.commit_time, ordinal)
 
 
 def protocol_broken(what: str) -> NoReturn:

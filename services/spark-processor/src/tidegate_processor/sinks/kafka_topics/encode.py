@@ -27,7 +27,7 @@ from tidegate_processor.sinks.kafka_topics.config import CloudEventsMode, KafkaT
 from tidegate_processor.sinks.kafka_topics.old_keys import OldKeys
 from tidegate_processor.sinks.shared.event_options import EventEnvelope
 from tidegate_processor.sinks.shared.events import EventEncoder
-from tidegate_processor.sinks.shared.lane_producer import Header, Message
+from tidegate_processor.sinks.shared.lane_producer import Header, Message, Records, messages
 
 _Headers: TypeAlias = Iterable[list[Header]]
 
@@ -57,11 +57,11 @@ class RecordEncoder:
     def encode(self, frame: Frame, after: Position) -> EncodedFrame:
         return self._encoder.encode(frame, after)
 
-    def records(self, frame: Frame, events: TopicEvents) -> list[Message]:
-        """Of some events of that frame, in their order."""
-        made: list[Message] = [
-            {"value": value} if key is None else {"value": value, "key": key} for key, value in events
-        ]
+    def records(self, frame: Frame, events: TopicEvents) -> Records:
+        """Of some events of that frame, in their order: themselves, where nothing is added to them."""
+        if self._mode is None and not self._has_headers and self._old_keys is None:
+            return events
+        made = messages(events)
         for headers in self._headers(frame, events):
             for message, each in zip(made, headers, strict=True):
                 message["headers"] = [*message.get("headers", ()), *each]

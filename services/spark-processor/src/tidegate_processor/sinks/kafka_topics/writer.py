@@ -91,7 +91,7 @@ class KafkaTopicsSink:
             rejected += events.where(~fits).refused(_too_large(events.topic, terms.largest_bytes))
             events = events.where(fits)
         for partition, run in events.runs():
-            self._producer.send(events.topic, partition, self._encoder.records(frame, run))
+            self._producer.send(events.topic, partition, self._encoder.records(frame, run), terms.partitions)
         if len(events):
             self._touched[events.topic] = min(self._touched.get(events.topic, 0) + len(events), terms.partitions)
         return events

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.error import KafkaError
 
+from tidegate.columns.json_encode import TopicEvents
 from tidegate.config.base import size
 from tidegate.config.kafka import Compression
 from tidegate.config.pipeline import PipelineConfig
@@ -26,11 +27,15 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.errors import TransientError
 from tidegate_processor.kafka_clients import client, librdkafka_settings, read_cursor
 from tidegate_processor.kafka_refusals import mapped, refused
+from tidegate_processor.sinks.shared.draining import Draining
+from tidegate_processor.sinks.shared.record_columns import RecordColumns
 from tidegate_processor.target_topics import LARGEST_RECORD_BYTES, RECORD_OVERHEAD_BYTES
 
 Message: TypeAlias = dict[str, Any]
 """As `Producer.produce_batch` takes it: `value` and `key`. The client leaves an `_error` in those that it did not take.
 With `headers` it is produced by itself: the client has no form for them in a batch."""
+
+Records: TypeAlias = TopicEvents | list[Message]
 
 Header: TypeAlias = tuple[str, bytes]
 
@@ -65,24 +70,30 @@ class LaneProducer(ABC):
         self._compression, self._batch_bytes = compression, batch_bytes
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
-        self._waiting: list[tuple[str, int, list[Message]]] = []
+        self._columns: RecordColumns | None = None
+        self._waiting: list[tuple[str, int, Records, int]] = []
+        self._draining = Draining(batch_bytes)
 
     def open(self) -> Cursor | None:
         self._producer = self._new_producer()
+        self._columns = RecordColumns(self._producer)
         self._fence(self._producer)
         self._consumer = self._new_consumer()
         return read_cursor(self._consumer, self._raw_topic)
 
     @abstractmethod
-    def send(self, topic: str, partition: int, batch: list[Message]) -> None: ...
+    def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
+        """`partitions` that it may spread over."""
 
     @abstractmethod
     def commit(self, cursor: Cursor) -> None: ...
 
     def close(self) -> None:
-        producer, consumer = self._producer, self._consumer
-        self._producer = self._consumer = None
+        producer, consumer, columns = self._producer, self._consumer, self._columns
+        self._producer = self._consumer = self._columns = None
         self._waiting.clear()
+        if columns is not None:
+            columns.close()
         if consumer is not None:
             consumer.close()
         if producer is not None:
@@ -105,12 +116,30 @@ class LaneProducer(ABC):
     def _own_settings(self) -> dict[str, Any]: ...
 
     def _send_waiting(self, producer: Producer, **options: Any) -> None:
-        for topic, partition, batch in self._waiting:
-            if "headers" in batch[0]:
+        for topic, partition, batch, partitions in self._waiting:
+            events_bytes = 0
+            if isinstance(batch, TopicEvents):
+                self._produce_columns(producer, topic, partition, batch)
+                events_bytes = batch.value_bytes
+            elif "headers" in batch[0]:
                 _produce_singly(producer, topic, partition, batch, options)
             else:
                 _produce_batch(producer, topic, partition, batch, options)
+            self._draining.sent(topic, partitions, len(batch), events_bytes)
         self._waiting.clear()
+
+    def _produce_columns(self, producer: Producer, topic: str, partition: int, events: TopicEvents) -> None:
+        assert self._columns is not None
+        taken = 0
+        with mapped("produce"):
+            while taken < len(events):
+                taken += self._columns.produce(topic, partition, events, taken)
+                if taken < len(events):
+                    producer.poll(_QUEUE_SECONDS)
+
+    def _forget_columns(self) -> None:
+        if self._columns is not None:
+            self._columns.forget()
 
     def _opened(self) -> tuple[Producer, Consumer]:
         if self._producer is None or self._consumer is None:
@@ -140,6 +169,10 @@ class LaneProducer(ABC):
             "enable.auto.commit": False,
         }
         return client(Consumer, self._client_settings | settings, logger=_CLIENT_LOG)
+
+
+def messages(events: TopicEvents) -> list[Message]:
+    return [{"value": value} if key is None else {"value": value, "key": key} for key, value in events]
 
 
 def _produce_batch(

@@ -8,25 +8,35 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tidegate.columns.json_encode import TopicEvents
 from tidegate.contracts.cursor import Cursor
 from tidegate.errors import TransientError
 from tidegate_processor.kafka_clients import read_cursor
 from tidegate_processor.kafka_refusals import mapped, refused
-from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Message, until_it_is_done
+from tidegate_processor.sinks.shared.lane_producer import (
+    CALL_SECONDS,
+    LaneProducer,
+    Records,
+    messages,
+    until_it_is_done,
+)
 
 
 class PlainProducer(LaneProducer):
     _failed: Any = None
     """The first record that brokers did not take: what came behind it may have been taken, and comes again."""
 
-    def send(self, topic: str, partition: int, batch: list[Message]) -> None:
+    def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
         self._opened()
-        self._waiting.append((topic, partition, batch))
+        # Each is asked for its acknowledgement, which only messages have.
+        made = messages(batch) if isinstance(batch, TopicEvents) else batch
+        self._waiting.append((topic, partition, made, partitions))
 
     def flush(self) -> None:
         """Returns when all that was sent is durable."""
         producer, _ = self._opened()
         self._send_waiting(producer, on_delivery=self._note)
+        self._draining.wait(producer)
         left = producer.flush(CALL_SECONDS)
         failed, self._failed = self._failed, None
         if failed is not None:

@@ -17,7 +17,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate_processor.kafka_refusals import mapped
-from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Message, until_it_is_done
+from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Records, until_it_is_done
 
 # A left-over transaction holds back consumers that read committed records for at most this long.
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -37,10 +37,10 @@ class TransactionalProducer(LaneProducer):
             raise writers_changed(cursor.writers)
         return cursor
 
-    def send(self, topic: str, partition: int, batch: list[Message]) -> None:
+    def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
         """Few messages wait for the commit."""
         producer, _ = self._opened()
-        self._waiting.append((topic, partition, batch))
+        self._waiting.append((topic, partition, batch, partitions))
         self._waiting_messages += len(batch)
         if self._in_transaction or self._waiting_messages > _WAITING_MESSAGES:
             if not self._in_transaction:
@@ -65,9 +65,11 @@ class TransactionalProducer(LaneProducer):
         self._send_waiting(producer)
         self._waiting_messages = 0
         reach(Failpoint.LANE_CURSOR_SENT)
+        self._draining.wait(producer)
         with mapped("commit"):
             until_it_is_done(lambda: producer.commit_transaction(CALL_SECONDS))
         self._in_transaction = False
+        self._forget_columns()
 
     def close(self) -> None:
         self._waiting_messages = 0
