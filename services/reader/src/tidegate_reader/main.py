@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from tidegate.checkpoint.lean_redis import import_lean
 from tidegate.config.apart import Checking
 from tidegate.config.reloads import Reloads
 from tidegate.errors import ExitCode
@@ -46,15 +47,22 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
         check = partial(Checking, "reader", arguments.config, arguments.overrides, secrets=_SECRETS)
         checking = check()
-        from tidegate_reader import service  # takes as long as the check, which is under way
-
+        run = load_service()  # takes as long as the check, which is under way
         config = checking.outcome()
         logs.configure("reader", config.pipeline, level=config.log.level, style=config.log.format)
-        return service.run(Reloads("reader", Path(arguments.config), config, lambda: check().outcome()), log)
+        return run(Reloads("reader", Path(arguments.config), config, lambda: check().outcome()), log)
     except Exception as error:
         failure = most_severe(error)
         log.failure("reader_failed", failure)
         return failure.exit_code
+
+
+def load_service() -> Callable[[Reloads, logs.Log], ExitCode]:
+    """Redis's client first, without what its other importers would bring: `tests/test_size.py` says what and why."""
+    import_lean()
+    from tidegate_reader import service
+
+    return service.run
 
 
 if __name__ == "__main__":
