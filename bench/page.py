@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import growth, table
 from bench.outcome import MEANINGS, Figure
-from bench.results import Run, newest, values
+from bench.results import Run, median, newest, values
 from bench.svg import Bar, bars
 from bench.workloads import NAMES, Size, workload
 
@@ -29,6 +29,8 @@ COLOUR_OF = {
     "debezium_defaults": 3,
     table.LIMIT: 4,
 }
+OURS, THEIRS = ("tidegate_realtime", "tidegate_batch"), "debezium_tuned"
+PARTIES = (Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU)
 BACKLOG = (Figure.RATE, Figure.SHARE_OF_LIMIT, Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU, Figure.RSS)
 LIVE = (Figure.WRITTEN_RATE, Figure.P50, Figure.P90, Figure.P99, Figure.CPU, Figure.RSS, Figure.WAL_HELD)
 ONCE = (Figure.START, Figure.RECOVERY, Figure.DOUBLED_BY_KILL)
@@ -53,7 +55,7 @@ def main() -> int:
 def section(run: Run) -> str:
     shutil.rmtree(PLOTS, ignore_errors=True)
     PLOTS.mkdir(parents=True)
-    lines = [*_head(run)]
+    lines = [*_head(run), *_glance(run)]
     for server in dict.fromkeys(session["server"] for session in run["sessions"]):
         for phase in table.phases(run, server):
             if phase not in ("start", "recovery"):
@@ -83,6 +85,36 @@ def _head(run: Run) -> Iterator[str]:
     for session in run["sessions"]:
         if session["problem"]:
             yield f"- {session['contestant']}, round {session['round'] + 1}: {session['problem']}"
+    yield ""
+
+
+def _glance(run: Run) -> Iterator[str]:
+    """Backlogs on the first server: medians of ours over those of the one that was tuned."""
+    found = values(run)
+    columns = [(contestant, figure) for figure in (Figure.RATE, Figure.CPU) for contestant in OURS]
+    yield "### At a glance"
+    yield ""
+    yield "Tidegate over Debezium as tuned, medians: events a second, the more the better, and CPU-seconds, the fewer."
+    yield ""
+    yield "| backlog | events/s, realtime | events/s, batch | CPU, realtime | CPU, batch |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for phase in NAMES:
+        shown = []
+        for contestant, figure in columns:
+            ours, theirs = (median(found, each, phase, figure) for each in (contestant, THEIRS))
+            shown.append(f"{ours / theirs:.2f}" if ours is not None and theirs else "")
+        if any(shown):
+            yield f"| {phase} | {' | '.join(shown)} |"
+    yield ""
+    yield f"Where the {run['machine']['cores']} cores are in `wide`, by events a second × CPU-seconds an event:"
+    yield ""
+    yield "| contestant | its own processes | broker | server | together |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for name, settings in run["contestants"].items():
+        rate, *spent = (median(found, name, "wide", figure) for figure in (Figure.RATE, *PARTIES))
+        if rate is not None:
+            cores = [rate * (each or 0.0) / 1e6 for each in spent]
+            yield f"| {settings['label']} | {' | '.join(f'{each:.2f}' for each in (*cores, sum(cores)))} |"
     yield ""
 
 

@@ -108,11 +108,11 @@ def toast(updates: int) -> Workload:
 
 
 def many_tables(rows: int, tables: int = TABLES) -> Workload:
-    """A transaction writes one row into each of ten tables, in turn."""
+    """Ten rows a transaction, into the tables in turn."""
     turns = max(1, rows // tables)
     write = f"""DO $$ BEGIN FOR turn IN 0..{turns - 1} LOOP FOR t IN 0..{tables - 1} LOOP
         EXECUTE format('INSERT INTO many_%s VALUES ($1, $2, $3)', t) USING turn, turn * {tables} + t, 'row ' || turn;
-        IF t % 10 = 9 THEN COMMIT; END IF; END LOOP; END LOOP; END $$"""
+        IF (turn * {tables} + t) % 10 = 9 THEN COMMIT; END IF; END LOOP; END LOOP; END $$"""
     names = tuple(f"many_{at}" for at in range(tables))
     return Workload(
         name="tables",
