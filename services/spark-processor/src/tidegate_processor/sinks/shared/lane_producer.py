@@ -27,7 +27,6 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.errors import TransientError
 from tidegate_processor.kafka_clients import client, librdkafka_settings, read_cursor
 from tidegate_processor.kafka_refusals import mapped, refused
-from tidegate_processor.sinks.shared.draining import Draining
 from tidegate_processor.sinks.shared.record_columns import RecordColumns
 from tidegate_processor.target_topics import LARGEST_RECORD_BYTES, RECORD_OVERHEAD_BYTES
 
@@ -71,8 +70,7 @@ class LaneProducer(ABC):
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._columns: RecordColumns | None = None
-        self._waiting: list[tuple[str, int, Records, int]] = []
-        self._draining = Draining(batch_bytes)
+        self._waiting: list[tuple[str, int, Records]] = []
 
     def open(self) -> Cursor | None:
         self._producer = self._new_producer()
@@ -116,16 +114,13 @@ class LaneProducer(ABC):
     def _own_settings(self) -> dict[str, Any]: ...
 
     def _send_waiting(self, producer: Producer, **options: Any) -> None:
-        for topic, partition, batch, partitions in self._waiting:
-            events_bytes = 0
+        for topic, partition, batch in self._waiting:
             if isinstance(batch, TopicEvents):
                 self._produce_columns(producer, topic, partition, batch)
-                events_bytes = batch.value_bytes
             elif "headers" in batch[0]:
                 _produce_singly(producer, topic, partition, batch, options)
             else:
                 _produce_batch(producer, topic, partition, batch, options)
-            self._draining.sent(topic, partitions, len(batch), events_bytes)
         self._waiting.clear()
 
     def _produce_columns(self, producer: Producer, topic: str, partition: int, events: TopicEvents) -> None:

@@ -26,17 +26,15 @@ class PlainProducer(LaneProducer):
     _failed: Any = None
     """The first record that brokers did not take: what came behind it may have been taken, and comes again."""
 
-    def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
+    def send(self, topic: str, partition: int, batch: Records, _: int = 1) -> None:
         self._opened()
         # Each is asked for its acknowledgement, which only messages have.
-        made = messages(batch) if isinstance(batch, TopicEvents) else batch
-        self._waiting.append((topic, partition, made, partitions))
+        self._waiting.append((topic, partition, messages(batch) if isinstance(batch, TopicEvents) else batch))
 
     def flush(self) -> None:
         """Returns when all that was sent is durable."""
         producer, _ = self._opened()
         self._send_waiting(producer, on_delivery=self._note)
-        self._draining.wait(producer)
         left = producer.flush(CALL_SECONDS)
         failed, self._failed = self._failed, None
         if failed is not None:

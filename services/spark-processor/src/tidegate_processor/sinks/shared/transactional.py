@@ -12,11 +12,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tidegate.columns.json_encode import TopicEvents
+from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
 from tidegate.contracts.cursor import Cursor
 from tidegate.errors import TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate_processor.kafka_refusals import mapped
+from tidegate_processor.sinks.shared.draining import Draining
 from tidegate_processor.sinks.shared.lane_producer import CALL_SECONDS, LaneProducer, Records, until_it_is_done
 
 # A left-over transaction holds back consumers that read committed records for at most this long.
@@ -31,6 +34,10 @@ class TransactionalProducer(LaneProducer):
     _last: Cursor | None = None
     """In the newest transaction."""
 
+    def __init__(self, config: PipelineConfig, sink: str, **options: Any) -> None:  # as LaneProducer takes them
+        super().__init__(config, sink, **options)
+        self._draining = Draining(self._batch_bytes)
+
     def open(self) -> Cursor | None:
         cursor = self._last = super().open()
         if cursor is not None and cursor.writers != self._writers:
@@ -40,7 +47,8 @@ class TransactionalProducer(LaneProducer):
     def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
         """Few messages wait for the commit."""
         producer, _ = self._opened()
-        self._waiting.append((topic, partition, batch, partitions))
+        self._waiting.append((topic, partition, batch))
+        self._draining.sent(topic, partitions, len(batch), batch.value_bytes if isinstance(batch, TopicEvents) else 0)
         self._waiting_messages += len(batch)
         if self._in_transaction or self._waiting_messages > _WAITING_MESSAGES:
             if not self._in_transaction:
