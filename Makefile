@@ -42,7 +42,7 @@ bench: ready ## Compare with pg_recvlogical and Debezium, on one WAL and broker 
 bench-check: ready ## The same, quickly, and its ratios beside the accepted ones (ARGS=--accept accepts these)
 	@QUICK=1 PYTHONPATH=tests:. $(BIN)/python -m bench $(or $(ARGS),--check)
 
-bench-growth: ready ## Measure what an event costs as transactions, tables, columns, lanes, backlog grow (QUICK=1)
+bench-growth: ready ## Measure what an event costs as one thing grows: tables, lanes, backlog … (QUICK=1)
 	@PYTHONPATH=tests:. $(BIN)/python -m bench.growth $(ARGS)
 
 bench-page: ready ## Write docs/speed.md and its plots from the newest run that is kept

@@ -25,7 +25,7 @@ from bench import ratios, results, table
 from bench.contestants.base import Contestant, ContestantError, Rig
 from bench.contestants.debezium import Defaults, Tuned
 from bench.contestants.tidegate import Batch, Realtime
-from bench.figures import QUICK
+from bench.figures import LATEST, QUICK
 from bench.measure.consumer import delete_topics
 from bench.outcome import SessionResult
 from bench.session import Session
@@ -144,7 +144,7 @@ def _postgres(folder: Path, server: str) -> Postgres:
 def _keep_logs(folder: Path, result: SessionResult) -> None:
     """Of what went wrong; else they go with the folder."""
     if result.problem:
-        kept = results.LATEST / "logs" / folder.name
+        kept = LATEST / "logs" / folder.name
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         for log_file in folder.glob("*.log"):

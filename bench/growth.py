@@ -1,9 +1,10 @@
-"""What an event costs as one thing grows: rows a transaction, tables, columns, lanes, backlog.
+"""What an event costs as one thing grows: rows a transaction, tables, columns, the frame, lanes, executors, backlog.
 
-    python -m bench.growth [transaction|tables|columns|lanes|backlog …]        QUICK=1: two points each
+    python -m bench.growth [transaction|tables|columns|frame|lanes|executors|backlog …]      QUICK=1: two points each
 
-Tidegate alone, real-time lanes, each point a session of its own with the same steps as the comparison. Flat lines are
-the claim; a line that rises is a limit, and belongs into the sizing page. The result is bench/results/growth.json.
+Tidegate alone, real-time lanes unless an axis says so, each point a session of its own with the same steps as the
+comparison. Flat lines are the claim; a line that rises is a limit, and belongs into the sizing page. The result is
+bench/results/growth.json.
 """
 
 import json
@@ -13,13 +14,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from kit.spark_cluster import spark_home
 
 from bench.contestants.base import Contestant, Rig
-from bench.contestants.tidegate import Realtime
-from bench.figures import QUICK
+from bench.contestants.tidegate import Batch, Realtime
+from bench.figures import KEPT, LATEST, QUICK
+from bench.figures import Figure as Judged
 from bench.outcome import Figure, SessionResult
-from bench.results import KEPT, LATEST
 from bench.session import Session
 from bench.source import source_of
 from bench.svg import Line, lines
@@ -31,8 +34,49 @@ from tidegate.stack.redis import Redis
 ROWS = 50_000 if QUICK else 300_000
 FIGURES = (Figure.RATE, Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU, Figure.RSS, Figure.KAFKA_BYTES)
 PARTIES = {"services": Figure.CPU, "broker": Figure.BROKER_CPU, "server": Figure.SOURCE_CPU}
+EXECUTOR_MB = 1024
 WARM_ROWS = 10_000 if QUICK else 50_000
 FILE = "growth.json"
+FLAT = 1.5
+FURTHER_LANE_MB = 210
+"""200 MiB."""
+WHY_TABLES = """Each table is a topic, and a Kafka transaction pays for each of its topics: librdkafka sends a request
+for each, and looks through all topics for each request."""
+
+
+class OnExecutors(Batch):
+    """Executors as processes of their own, each with one writer of the lane; without any, in the driver."""
+
+    executors: ClassVar[int]
+
+    def _document(self, dsn: str) -> dict[str, Any]:
+        values = super()._document(dsn)
+        if self.executors:
+            values["processor"]["master"] = f"local-cluster[{self.executors},1,{EXECUTOR_MB}]"
+            values["sinks"][0]["writers"] = self.executors
+        return values
+
+    def _environ(self) -> dict[str, str]:
+        return super()._environ() | (spark_home(self.rig.folder) if self.executors else {})
+
+
+class Framed(Realtime):
+    frame: ClassVar[str]
+
+    def _document(self, dsn: str) -> dict[str, Any]:
+        return {**super()._document(dsn), "raw_topic": {"max_frame": self.frame}}
+
+
+def _of(contestant: type[Contestant], **settings: Any) -> type[Contestant]:
+    return type(contestant.__name__, (contestant,), settings)
+
+
+def _framed(kib: int) -> type[Contestant]:
+    return _of(Framed, frame=f"{kib}KiB")
+
+
+def _usual(_: int) -> type[Contestant]:
+    return Realtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +85,19 @@ class Axis:
     about: str
     points: tuple[int, ...]
     workload: Callable[[int], Workload]
-    lanes: bool = False
+    contestant: Callable[[int], type[Contestant]] = _usual
 
 
 AXES = {
     each.name: each
     for each in (
         Axis("transaction", "rows a transaction", (1, 10, 100, 10_000, ROWS), lambda at: narrow(_fewer(at), at)),
-        Axis("tables", "tables", (1, 10, 100, 1_000), lambda at: many_tables(_fewer(10), at)),
+        # A table's plan is made once, and is to be no part of what its events cost.
+        Axis("tables", "tables", (1, 10, 100, 1_000), lambda at: many_tables(3 * ROWS, at)),
         Axis("columns", "columns", (7, 10, 26, 56), lambda at: wide(max(20_000, ROWS * 10 // at), texts=at - 6)),
-        Axis("lanes", "lanes", (1, 2, 4), lambda _: wide(ROWS), lanes=True),
+        Axis("frame", "KiB a frame", (16, 64, 256, 1024), lambda _: wide(ROWS), _framed),
+        Axis("lanes", "lanes", (1, 2, 4), lambda _: wide(ROWS), lambda at: _of(Realtime, lanes=at)),
+        Axis("executors", "executors", (0, 1, 2), lambda _: wide(ROWS), lambda at: _of(OnExecutors, executors=at)),
         Axis("backlog", "events", (1_000, 10_000, 100_000, 1_000_000), lambda at: wide(at)),
     )
 }
@@ -101,7 +148,7 @@ def _measured(axis: Axis, base: Path, postgres: Postgres, kafka: Kafka, redis: R
         label = f"g-{axis.name}-{at}"
         rig = Rig(base / label, label, postgres, label, kafka, redis)
         rig.folder.mkdir()
-        contestant = _lanes(at)(rig) if axis.lanes else Realtime(rig)
+        contestant = axis.contestant(at)(rig)
         measured = replace(axis.workload(at), name=axis.name)
         result = SessionResult(contestant.name, "18", 0)
         with source_of(postgres, label) as source:
@@ -112,15 +159,28 @@ def _measured(axis: Axis, base: Path, postgres: Postgres, kafka: Kafka, redis: R
                "noisy": any(phase.is_noisy for phase in phases)}  # fmt: skip
 
 
-def _lanes(number: int) -> type[Contestant]:
-    return type("Lanes", (Realtime,), {"lanes": number})
-
-
 def _told(axis: Axis, points: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield f"\n{axis.about:>14} " + " ".join(f"{figure:>30}" for figure in FIGURES)
     for point in points:
         shown = " ".join(f"{point['figures'].get(figure, float('nan')):>30,.1f}" for figure in FIGURES)
         yield f"{point['at']:>14,} {shown} {point['problem']}"
+
+
+def goals() -> list[Judged]:
+    """Of the growth run that is kept."""
+    file = KEPT / FILE
+    axes = json.loads(file.read_text())["axes"] if file.exists() else {}
+    judged = []
+    if tables := [point["figures"][Figure.CPU] for point in axes.get("tables", ()) if point["figures"]]:
+        runs = [max(tables) / min(tables)]
+        judged.append(
+            Judged("CPU an event from 1 to 1,000 tables, dearest / cheapest", "x", runs, FLAT, why=WHY_TABLES)
+        )
+    if lanes := [(point["at"], point["figures"][Figure.RSS]) for point in axes.get("lanes", ()) if point["figures"]]:
+        (one, alone), (all_of_them, together) = lanes[0], lanes[-1]
+        each = (together - alone) / (all_of_them - one)
+        judged.append(Judged("RSS of each further lane", "MB", [each], FURTHER_LANE_MB))
+    return judged
 
 
 def section(plots: Path) -> list[str]:

@@ -182,7 +182,7 @@ def check_rows(rig: Rig, topic: str, rows: int, contestant: Contestant) -> None:
     reading = Reading(rig.kafka.bootstrap, [topic], alive=contestant.check)
     seen, distinct = bytearray(rows + 1), 0
     try:
-        for events in reading.arrived(5.0):
+        for events in reading.arrived(STANDS_SECONDS):
             for event in events:
                 if event.key() is None:  # where the snapshot of the table begins and ends
                     continue

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import growth, table
+from bench import figures, growth, table
+from bench.machine import ENOUGH_CORES
 from bench.outcome import MEANINGS, Figure
-from bench.results import Run, median, newest, values
+from bench.results import Run, goals, median, newest, values
 from bench.svg import Bar, bars
 from bench.workloads import NAMES, Size, workload
 
@@ -33,6 +34,8 @@ OURS, THEIRS = ("tidegate_realtime", "tidegate_batch"), "debezium_tuned"
 PARTIES = (Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU)
 BACKLOG = (Figure.RATE, Figure.SHARE_OF_LIMIT, Figure.CPU, Figure.BROKER_CPU, Figure.SOURCE_CPU, Figure.RSS)
 LIVE = (Figure.WRITTEN_RATE, Figure.P50, Figure.P90, Figure.P99, Figure.CPU, Figure.RSS, Figure.WAL_HELD)
+OTHERS = ("reader", "codec", "snapshot", "admin")
+"""Benches that have goals, too."""
 ONCE = (Figure.START, Figure.RECOVERY, Figure.DOUBLED_BY_KILL)
 
 
@@ -55,7 +58,7 @@ def main() -> int:
 def section(run: Run) -> str:
     shutil.rmtree(PLOTS, ignore_errors=True)
     PLOTS.mkdir(parents=True)
-    lines = [*_head(run), *_glance(run)]
+    lines = [*_head(run), *_promised(run), *_glance(run)]
     for server in dict.fromkeys(session["server"] for session in run["sessions"]):
         for phase in table.phases(run, server):
             if phase not in ("start", "recovery"):
@@ -85,6 +88,30 @@ def _head(run: Run) -> Iterator[str]:
     for session in run["sessions"]:
         if session["problem"]:
             yield f"- {session['contestant']}, round {session['round'] + 1}: {session['problem']}"
+    yield ""
+
+
+def _promised(run: Run) -> Iterator[str]:
+    """Every figure that has a goal, of this run and of the other benches' newest; and why those are short that are."""
+    measured = [("make bench", "", goals(run)), ("make bench-growth", "", growth.goals())]
+    measured += [(f"make bench-{what}", *found) for what in OTHERS if (found := figures.kept(what))]
+    yield "### What was promised"
+    yield ""
+    if run["machine"]["cores"] < ENOUGH_CORES:
+        yield f"What was promised for {ENOUGH_CORES} cores and more is left out."
+        yield ""
+    yield "| figure | measured | spread | promised | |"
+    yield "| --- | ---: | ---: | ---: | --- |"
+    short = []
+    for command, where, judged in measured:
+        promised = [each for each in judged if each.goal is not None]
+        if promised:
+            yield f"| **`{command}`** {where} | | | | |"
+        for each in promised:
+            yield f"| {' | '.join((each.name, *each.shown))} |"
+        short += [each for each in promised if not each.holds]
+    yield ""
+    yield from (f"- *{each.name}* is short. {' '.join(each.why.split())}" for each in short if each.why)
     yield ""
 
 

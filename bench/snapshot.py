@@ -35,6 +35,7 @@ from bench import initial
 from bench.contestants.base import PUBLICATION, ContestantError, Rig
 from bench.figures import QUICK, Figure, report
 from bench.initial import Arrived, Kind
+from bench.machine import CORES, ENOUGH_CORES
 from bench.reader import DEADLINE_SECONDS, INSERT, LIVE_RATE, Arrivals, cpu_seconds, late, peak_mb
 from tidegate.clock import unix_microseconds
 from tidegate.contracts import names
@@ -43,10 +44,12 @@ from tidegate.contracts.snapshot_status import SnapshotState, SnapshotStatus, de
 from tidegate.stack.up import Stack
 
 DATABASE = "bench"
-ROWS = int(os.environ.get("ROWS") or (300_000 if QUICK else 2_000_000))
+ROWS = int(os.environ.get("ROWS") or (300_000 if QUICK else 5_000_000))
 INITIAL_ROUNDS = 1 if QUICK else 2
 ROUNDS = 1 if QUICK else 3
 LIVE_SECONDS = 6 if QUICK else 30
+TWO = 1.5 * 0.8 if CORES >= ENOUGH_CORES else None
+"""On fewer cores one connection has server, reader and broker busy."""
 TABLES = """
 CREATE TABLE wide (id bigint PRIMARY KEY, a text, b text, n numeric, t timestamptz, f float8, i int, s text, j text,
   k text);
@@ -122,7 +125,7 @@ def main() -> None:
         Figure("psql COPY to /dev/null, rows a second", "/s", [ROWS / seconds for seconds in copy]),
         Figure("one connection, rows a second", "/s", [ROWS / each.seconds for each in one]),
         Figure("one connection, share of psql", "x", [limit / each.seconds for limit, each, _ in limits], 0.8, True),
-        Figure("two connections, share of psql", "x", [limit / each.seconds for limit, _, each in limits], 1.2, True),
+        Figure("two connections, share of psql", "x", [limit / each.seconds for limit, _, each in limits], TWO, True),
         Figure("two connections, of one", "x", [a.seconds / b.seconds for _, a, b in limits]),
         Figure("one connection, reader's CPU a million rows", "s", [each.cpu * 1e6 / ROWS for each in one]),
         Figure("reader, highest RSS", "MB", [each.peak_mb for each in (*one, *two)], 64),

@@ -24,7 +24,7 @@ class Tidegate(Contestant):
         super().__init__(rig)
         dsn = rig.postgres.dsn(rig.database)
         file = written(rig.folder, self._document(dsn))
-        environ = {**os.environ, **secrets_of(redis_url=rig.redis.url, postgres=dsn), **spark_jars()}
+        environ = self._environ() | secrets_of(redis_url=rig.redis.url, postgres=dsn)
         self.reader = _service("tidegate-reader", file, environ)
         self.processor = _service("tidegate-processor", file, environ)
 
@@ -38,6 +38,9 @@ class Tidegate(Contestant):
             *(self._further(at) for at in range(1, self.lanes)),
         ]
         return values
+
+    def _environ(self) -> dict[str, str]:
+        return {**os.environ, **spark_jars()}
 
     def _further(self, at: int) -> dict[str, Any]:
         options = {"topic": f"lane{at}.{{pipeline}}.{{schema}}.{{table}}"}

@@ -1,10 +1,10 @@
 #!/bin/bash
 # First run only: the shop's owner, and the role that Tidegate uses, by the script of the security guide.
 set -e
-psql -v ON_ERROR_STOP=1 -q -U "$POSTGRES_USER" -d postgres \
-  -v password="$(cat /run/tidegate/shop.password)" <<'SQL'
+ROLE_PASSWORD="$(cat /run/tidegate/shop.password)" psql -v ON_ERROR_STOP=1 -q -U "$POSTGRES_USER" -d postgres <<'SQL'
+\set password `printf %s "$ROLE_PASSWORD"`
 CREATE ROLE shop LOGIN PASSWORD :'password';
 ALTER DATABASE shop OWNER TO shop;
 SQL
-psql -v ON_ERROR_STOP=1 -q -U "$POSTGRES_USER" -d "$POSTGRES_DB" -v role=tidegate -v schema=public -v owner=shop \
-  -v password="$(cat /run/tidegate/tidegate.password)" -f /opt/tidegate/role.sql
+ROLE_PASSWORD="$(cat /run/tidegate/tidegate.password)" psql -v ON_ERROR_STOP=1 -q -U "$POSTGRES_USER" -d "$POSTGRES_DB" \
+  -v role=tidegate -v schema=public -v owner=shop -f /opt/tidegate/role.sql

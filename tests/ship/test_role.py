@@ -1,5 +1,6 @@
 """The least-privilege role of the security guide, made by its script on a real server."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from tidegate.preflight.capacity import READER_SESSIONS
 from tidegate.stack.postgres import Postgres
 
 SCRIPT = ROOT / "docs" / "operations" / "role.sql"
-PASSWORD = 'it\'s a "pass" word'
+PASSWORD = 'it\'s a "pass" word $HOME \\n'
 TABLES = "CREATE TABLE orders (id int PRIMARY KEY)"
 
 
@@ -26,17 +27,19 @@ def role(postgres: Postgres, database: Database, in_docker: bool) -> Iterator[st
     name = f"least {database.name}"
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(TABLES)
-        psql(postgres.binaries / "psql", database.dsn, name, postgres.user)
+        done = psql(postgres.binaries / "psql", database.dsn, name, postgres.user)
+        assert done.returncode == 0, done.stderr
         connection.execute("CREATE TABLE later (id int PRIMARY KEY)")
         yield psycopg.conninfo.make_conninfo(database.dsn, user=name, password=PASSWORD)
         connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
 
 
-def psql(binary: Path, dsn: str, role: str, owner: str) -> None:
-    settings = {"role": role, "password": PASSWORD, "schema": "public", "owner": owner}
+def psql(binary: Path, dsn: str, role: str, owner: str, password: str = PASSWORD) -> "subprocess.CompletedProcess[str]":
+    settings = {"role": role, "schema": "public", "owner": owner}
     given = [part for name, value in settings.items() for part in ("-v", f"{name}={value}")]
-    done = subprocess.run([binary, "-X", "-q", *given, "-d", dsn, "-f", SCRIPT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = [str(binary), "-X", "-q", *given, "-d", dsn, "-f", str(SCRIPT)]
+    environ = {**os.environ, "ROLE_PASSWORD": password}
+    return subprocess.run(command, capture_output=True, text=True, env=environ)
 
 
 def test_it_may_replicate_read_and_write_a_heartbeat(role: str) -> None:
@@ -78,3 +81,11 @@ def test_it_has_sessions_for_as_many_connections_as_a_snapshot_may_take(role: st
     with psycopg.connect(role) as connection:
         [(limit,)] = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user").fetchall()
     assert limit >= MOST_CONNECTIONS + 2 * READER_SESSIONS
+
+
+def test_without_a_password_there_is_no_role(postgres: Postgres, database: Database, in_docker: bool) -> None:
+    if in_docker:
+        pytest.skip("psql is not known where the server is a container")
+    done = psql(postgres.binaries / "psql", database.dsn, f"none {database.name}", postgres.user, password="")
+    assert done.returncode != 0
+    assert "ROLE_PASSWORD" in done.stderr
