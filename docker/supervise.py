@@ -27,8 +27,13 @@ def main(command: list[str]) -> int:
         for child in children:
             child.send_signal(number)
 
+    def reload(number: int, _frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, reload)
     children.append(subprocess.Popen(command))  # noqa: S603 - the image's own service
     if told.is_set():  # told between the two lines above
         children[0].terminate()

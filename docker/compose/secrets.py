@@ -2,6 +2,8 @@
 
     docker compose run --rm secrets                                     what is missing is drawn
     docker compose run --rm -T secrets NAME SERVICE … < its.password     one of your own, as /run/tidegate/NAME there
+    docker compose run --rm secrets operator.token                      the admin page's password
+    docker compose run --rm secrets token NAME SCOPE …                  a token for somebody else, printed once
 
 Invariant: what is there stays unless it is given, so a second run changes nothing, and a stack that has started is
 never locked out. Where Prometheus finds services, and under whose pipeline's name, follows the pipeline's file.
@@ -21,6 +23,8 @@ from tidegate_admin.security.tokens import create
 
 ROOT = Path("/secrets")
 DRAWN = ROOT / "drawn"
+TOKENS = ROOT / "admin" / "tokens.json"
+OPERATOR = "operator.token"
 TIDEGATE = 10001
 """The user of Tidegate's own images. The others' users differ by image: their files are open, and their volumes are
 mounted by nobody else."""
@@ -46,9 +50,18 @@ PROBE = "user default reset off\nuser probe reset on nopass +ping\n"
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        _take(sys.argv[1], sys.argv[2:], sys.stdin.read().rstrip("\n"))
-        return
+    match sys.argv[1:]:
+        case []:
+            _draw()
+        case [name] if name == OPERATOR:
+            print((ROOT / "admin" / OPERATOR).read_text())
+        case ["token", name, *scopes]:
+            _print_token(name, scopes)
+        case [name, *services]:
+            _take(name, services, sys.stdin.read().rstrip("\n"))
+
+
+def _draw() -> None:
     superuser, tidegate, shop = _drawn("postgres"), _drawn("tidegate"), _drawn("shop")
     redis = {user: _drawn(f"redis-{user}") for user in REDIS_USERS}
     _give("postgres", {"postgres.password": superuser, "tidegate.password": tidegate, "shop.password": shop})
@@ -59,7 +72,7 @@ def main() -> None:
     _give("admin", {"postgres.password": tidegate, "redis.password": redis["admin"]})
     _give("grafana", {"grafana.password": _drawn("grafana")})
     _give("s3", {"s3.password": _drawn("s3")})
-    _give_tokens(ROOT / "admin" / "tokens.json")
+    _give_tokens(TOKENS)
     _give("prometheus", {f"{service}.json": _targets(service, port) for service, port in SCRAPED.items()})
     print("secrets: there")
 
@@ -78,10 +91,23 @@ def _give_tokens(file: Path) -> None:
     text is missing was lost on the way, and is drawn anew."""
     for container, text, name, scopes in (
         ("prometheus", "admin.token", "prometheus", frozenset({Scope.READ})),
-        ("admin", "operator.token", "operator", frozenset(Scope)),
+        ("admin", OPERATOR, "operator", frozenset(Scope)),
     ):
         if not (ROOT / container / text).exists():
             _give(container, {text: create(file, name, scopes)[1]})
+    _leave_to_admin(file)
+
+
+def _print_token(name: str, scopes: list[str]) -> None:
+    unknown = sorted(set(scopes) - set(Scope))
+    if unknown or not scopes:
+        sys.exit(f"secrets: a token has scopes of these: {', '.join(Scope)}")
+    text = create(TOKENS, name, frozenset(map(Scope, scopes)))[1]
+    _leave_to_admin(TOKENS)
+    print(text)
+
+
+def _leave_to_admin(file: Path) -> None:
     for path in file.parent.iterdir():
         os.chown(path, TIDEGATE, TIDEGATE)
 
