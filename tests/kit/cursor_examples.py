@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tidegate.contracts.ack import Ack, decode_ack
 from tidegate.contracts.cursor import Cursor, decode_cursor
+from tidegate.contracts.missed import Missed
 from tidegate.contracts.refused_shape import RefusedShape
 from tidegate.lsn import Lsn
 from tidegate.position import Position
@@ -29,6 +30,7 @@ def cursor_examples(cursor: Cursor) -> dict[str, Parts]:
         "cursor-rewound-epoch.json": replace(cursor, rewound_epoch=cursor.epoch + 1),
         "cursor-writers.json": replace(cursor, writers=4),
         "cursor-refusing.json": replace(cursor, refused=REFUSED),
+        "cursor-missed.json": replace(cursor, missed=Missed(12, 4096)),
     }
     return {name: (each, each.encode().encode(), _decoded) for name, each in named.items()}
 
@@ -37,7 +39,11 @@ def ack_examples(ack: Ack) -> dict[str, Parts]:
     def decoded(value: bytes) -> Ack:
         return decode_ack(value, sink=ack.sink, generation=ack.generation)
 
-    named = {"ack.json": ack, "ack-refusing.json": replace(ack, refused=REFUSED)}
+    named = {
+        "ack.json": ack,
+        "ack-refusing.json": replace(ack, refused=REFUSED),
+        "ack-missed.json": replace(ack, missed=Missed(12, 4096)),
+    }
     return {name: (each, each.encode(), decoded) for name, each in named.items()}
 
 

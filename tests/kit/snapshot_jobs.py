@@ -8,7 +8,9 @@ from tidegate_reader.snapshot.pages import Heap
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord
 
 
-def job_of(pages: int, *, table: str = "orders", has_key: bool = True, has_toast: bool = False) -> Job:
+def job_of(
+    pages: int, *, table: str = "orders", has_key: bool = True, has_toast: bool = False, tells_updates: bool = True
+) -> Job:
     record = SnapshotRecord(
         id="ab" * 16, kind=SnapshotKind.REQUESTED, state=SnapshotState.RUNNING, by="somebody", requested=1,
         has_plan=True,
@@ -16,5 +18,6 @@ def job_of(pages: int, *, table: str = "orders", has_key: bool = True, has_toast
     planned = TableRecord(
         snapshot=record.id, relation_id=1, schema="public", table=table, state=SnapshotState.RUNNING,
         heaps=[Heap(1, "public", table, 7, pages, has_toast=has_toast)], has_key=has_key,
+        tells_updates=tells_updates,
     )  # fmt: skip
     return Job(record, {1: planned}, {1: cast(Any, object())})

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +27,12 @@ from kit.wait import wait
 from tidegate.checkpoint.redis_store import write_ack
 from tidegate.contracts.ack import Ack
 from tidegate.contracts.frame import Frame
+from tidegate.contracts.missed import NONE, Missed
 from tidegate.contracts.names import raw_topic, reader_status_key
 from tidegate.contracts.status import ReaderStatus, State
 from tidegate.lsn import Lsn, parse_lsn
 from tidegate.pgoutput.messages import Message
+from tidegate.stack.postgres import Postgres
 from tidegate.stack.server import free_port
 
 SINK = "topics"
@@ -142,7 +146,7 @@ class Fleet:
     def messages(self) -> list[Message]:
         return messages_of(self.frames())
 
-    def ack(self, record: Record, topic_id: str = "any", sink: str = SINK) -> None:
+    def ack(self, record: Record, topic_id: str = "any", sink: str = SINK, missed: Missed = NONE) -> None:
         header = record.frame.header
         ack = Ack(
             sink=sink,
@@ -153,6 +157,7 @@ class Fleet:
             position=header.last,
             safe_lsn=header.safe_lsn,
             time=time.time_ns() // 1000,
+            missed=missed,
         )
         with self.redis() as client:
             write_ack(client, self.name, ack)
@@ -180,6 +185,18 @@ def fleet_on(kafka: Any, redis: Any, prefix: str, tmp_path: Path) -> Iterator[Ca
             return living.enter_context(contextmanager(_living)(fleet))
 
         yield make
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A server of the test's own, for what concerns all of it."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-restored-"))
+    folder.chmod(0o755)
+    server = Postgres(folder / "server", fsync=False)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=chosen_versions())

@@ -1,8 +1,7 @@
 """A server put back from a disk snapshot looks like one that crashed; what it sends gives it away."""
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,17 +122,6 @@ def test_where_the_raw_topic_begins_no_transaction_is_awaited() -> None:
 
 def test_a_server_that_starts_behind_the_last_transaction_need_not_send_it() -> None:
     assert HistoryCheck(TOLD, Lsn(501), OPTIONS).begins(Lsn(540), 9, 90) is False
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[Postgres]:
-    folder = Path(tempfile.mkdtemp(prefix="tidegate-restored-"))
-    folder.chmod(0o755)
-    server = Postgres(folder / "server", fsync=False)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_disk_snapshot_put_back_and_written_past_the_raw_topic_is_noticed(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.missed import Missed
 from tidegate.contracts.snapshot_request import Comparison, RowFilter
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import DecodeError
@@ -15,13 +16,13 @@ from tidegate.position import BEGINNING
 from tidegate_reader.snapshot.delivery import is_delivered, is_lost
 from tidegate_reader.snapshot.pages import Heap
 from tidegate_reader.snapshot.queries import condition_of, rows_of
-from tidegate_reader.snapshot.reading import Seen
 from tidegate_reader.snapshot.records import (
     SnapshotRecord,
     TableRecord,
     decode_snapshot_record,
     decode_table_record,
 )
+from tidegate_reader.snapshot.seen import Seen
 from tidegate_reader.snapshot.throttle import Throttle
 
 
@@ -146,6 +147,15 @@ def test_rows_that_no_sink_can_find_any_more_are_read_again() -> None:
     def ack(offset: int, topic: str = "one") -> dict[str, Ack]:
         return {"orders": Ack("orders", "g", 1, topic, offset, BEGINNING, Lsn(0), 0)}
 
+    def missing(begin: int, end: int, offset: int = 60) -> dict[str, Ack]:
+        return {"orders": replace(ack(offset)["orders"], missed=Missed(begin, end))}
+
+    assert is_lost(done, missing(20, 40), required, "one", 40), "it came in behind what retention took"
+    assert not is_delivered(done, missing(20, 40), required)
+    assert is_lost(done, missing(5, 12), required, "one", 12)
+    assert not is_lost(done, missing(5, 11), required, "one", 11), "all of it stands behind its first offset"
+    assert not is_lost(done, missing(51, 60), required, "one", 60), "and up to its last"
+    assert is_lost(replace(done, end_offset=0), missing(51, 60), required, "one", 60), "of which more is to come"
     assert not is_lost(done, {}, required, "one", 10), "all of it is still there"
     assert is_lost(done, {}, required, "one", 20), "a sink without an ack needs it from its first row on"
     assert is_lost(done, ack(15), required, "one", 20)

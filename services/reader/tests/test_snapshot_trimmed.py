@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from kit.raw_topic import known_beginning, trim
 from kit.snapshots import replica_of, snapshot_marks
 from kit.wait import wait
@@ -9,6 +10,7 @@ from kit.wait import wait
 from tidegate.checkpoint.redis_store import read_lineage
 from tidegate.contracts.frame import FrameKind
 from tidegate.contracts.mark import MarkKind
+from tidegate.contracts.missed import Missed
 from tidegate.contracts.snapshot import decode_snapshot
 from tidegate.errors import ExitCode
 
@@ -37,9 +39,34 @@ def test_a_running_reader_notices_them_and_they_are_read_again(fleet: Any) -> No
     trim(fleet, upto=snapshots(fleet)[-1].offset + 1)
     assert fleet.exit_code(reader) == ExitCode.RETRY
     assert fleet.status().failure.code == "RAW_TOPIC_OVERTAKES_SNAPSHOT"
-
     fleet.reader(INITIAL)
-    wait(lambda: sum(decode_snapshot(each.frame.body).head.rows for each in snapshots(fleet)) == ROWS, 30, "read again")
+    assert_read_again(fleet)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_sink_that_came_in_behind_them_before_the_reader_noticed_has_them_in_the_end(
+    fleet: Any, is_running: bool
+) -> None:
+    reader = read_whole(fleet)
+    rows, last = snapshots(fleet), fleet.valid_records()[-1]
+    with fleet.redis() as client:
+        lineage = read_lineage(client, fleet.name)
+    assert lineage is not None
+    if not is_running:
+        fleet.stop(reader)
+    begins = trim(fleet, upto=rows[-1].offset + 1)
+    fleet.ack(last, topic_id=lineage.topic_id, missed=Missed(rows[0].offset, begins))
+    if is_running:
+        assert fleet.exit_code(reader) == ExitCode.RETRY
+    fleet.reader(INITIAL)
+    assert_read_again(fleet)
+
+
+def assert_read_again(fleet: Any) -> None:
+    def rows() -> int:
+        return sum(decode_snapshot(each.frame.body).head.rows for each in snapshots(fleet))
+
+    wait(lambda: rows() == ROWS, 30, "read again")
     assert {key[0] for key in replica_of(fleet.valid_records()).named("orders")} == {
         str(number).encode() for number in range(1, ROWS + 1)
     }

@@ -1,5 +1,7 @@
 """A lane set back delivers again what lies behind the place, all of it, and skips nothing that it has not had."""
 
+from typing import Any
+
 import pytest
 from kit.frames import RawLog, row
 from kit.memory_sink import MemorySink
@@ -182,6 +184,25 @@ def test_a_rewind_to_where_the_lane_stands_keeps_its_place(has_rows: bool, next_
     log.snapshot([b"1", b"a"]) if has_rows else log.tick()
     ack = deliver(log, sink).ack()
     assert rewind(log, sink, offset=0, acked=ack).next_offset == next_offset
+
+
+@pytest.mark.parametrize("to", [{"offset": 4}, {"since": 4}, {"position": Position(Lsn(1), 0)}])
+def test_rows_of_a_snapshot_that_a_sink_has_not_had_are_not_skipped_though_their_position_is_one_that_it_has(
+    to: dict[str, Any],
+) -> None:
+    log, sink = RawLog(), MemorySink()
+    log.epoch()
+    for at in range(1, 6):
+        log.snapshot([b"%d" % at, b"a"])
+    ack = deliver(log, sink, stop=3).ack()
+    assert ack is not None
+    if "position" in to:
+        to = {"position": ack.position}
+
+    rewind(log, sink, **to, acked=ack)
+    deliver(log, sink, acked=ack)
+
+    assert rows(sink) == [1, 2, 3, 4, 5]
 
 
 def test_a_rewound_lane_that_retention_overtakes_is_lost_and_does_not_go_by_its_ack() -> None:

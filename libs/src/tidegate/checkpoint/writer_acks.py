@@ -6,6 +6,7 @@ so who is last sees the others'; what is missing, or about another raw topic, ho
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import redis
@@ -13,6 +14,7 @@ import redis
 from tidegate.checkpoint.redis_store import ack_not_taken, believed_ack, write_ack
 from tidegate.checkpoint.store import AckOutcome
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.missed import NONE
 from tidegate.contracts.names import lane_acks_key
 
 
@@ -45,6 +47,7 @@ def least_ack(acks: Iterable[Ack | None]) -> Ack | None:
         offset=min(ack.offset for ack in there),
         safe_lsn=min(ack.safe_lsn for ack in there),
         time=max(ack.time for ack in there),
+        missed=reduce(lambda missed, ack: missed.and_from(*ack.missed), there, NONE),
     )
 
 

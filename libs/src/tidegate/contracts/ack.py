@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.contracts.document import build
 from tidegate.contracts.fixed_width import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
+from tidegate.contracts.missed import NONE, Missed, missed_of
 from tidegate.contracts.refused_shape import RefusedShape, members_of, refused_shapes
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
@@ -31,11 +32,14 @@ class Ack:
     """Of the settings under which the last of it was delivered; empty where a writer did not say."""
     refused: tuple[RefusedShape, ...] = ()
     """As in the cursor, for which the ack stands where that went with its raw topic."""
+    missed: Missed = NONE
+    """Of `topic_id`."""
 
     def encode(self) -> bytes:
         return seal(
             {
                 **members_of(self.refused),
+                **self.missed.members,
                 "sink": self.sink,
                 "generation": self.generation,
                 "epoch": self.epoch,
@@ -62,6 +66,7 @@ def decode_ack(value: bytes, *, sink: str, generation: str) -> Ack:
                 "position": decode_position(document["position"]),
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "refused": refused_shapes(document),
+                "missed": missed_of(document),
             },
         )
     except (KeyError, ValueError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.contracts.document import build
 from tidegate.contracts.fixed_width import decode_fixed_lsn, decode_position, encode_fixed_lsn, encode_position
+from tidegate.contracts.missed import NONE, Missed, missed_of
 from tidegate.contracts.refused_shape import RefusedShape, members_of, refused_shapes
 from tidegate.contracts.sealed import seal, unseal
 from tidegate.errors import DecodeError
@@ -36,6 +37,8 @@ class Cursor:
     for its claims would be an older epoch's."""
     writers: int = 1
     """How many writers the lane had: this is the cursor of one of them, and about its own changes."""
+    missed: Missed = NONE
+    """Of `topic_id`."""
 
     @property
     def newest_epoch(self) -> int:
@@ -52,6 +55,7 @@ class Cursor:
             {
                 **at_times,
                 **members_of(self.refused),
+                **self.missed.members,
                 "generation": self.generation,
                 "topic_id": self.topic_id,
                 "epoch": self.epoch,
@@ -84,6 +88,7 @@ def decode_cursor(metadata: str) -> Cursor:
                 "safe_lsn": decode_fixed_lsn(document["safe_lsn"]),
                 "rewound_from": None if rewound is None else decode_position(rewound),
                 "refused": refused_shapes(document),
+                "missed": missed_of(document),
                 "rewound_epoch": document.get("rewound_epoch", 0),
                 "writers": writers,
             },

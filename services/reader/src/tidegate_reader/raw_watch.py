@@ -56,6 +56,7 @@ class RawWatch:
         """`said`: whom the gate counts on by now, and what is kept for those without an ack."""
         self._config, self._opened, self._keeper = config, opened, keeper
         self._ask, self._progress, self._lost = beginning, progress, lost_snapshots
+        self._missed = {sink: ack.missed for sink, ack in opened.acks.items()}
         self._is_suspected = False
         """Rows of a snapshot seem lost. An ack may be on its way that says otherwise, so the next look decides."""
         progress.raw_beginning = opened.beginning
@@ -75,14 +76,16 @@ class RawWatch:
         if self._heard_of <= told.keys():
             self._forgotten_since = None
         required = self._said().required
-        if has_moved or self._is_suspected or told.keys() != self._heard_of or required != self._required:
+        missed = {sink: ack.missed for sink, ack in acks.items()}
+        is_news = told.keys() != self._heard_of or required != self._required or missed != self._missed
+        if has_moved or self._is_suspected or is_news:
             try:
                 log = await read_raw_log(config.kafka, config.raw_topic.name, self._opened.lineage.topic_id)
             except TransientError:
                 return  # as where Kafka does not say; looked at again
             self._check_snapshots(log, acks)
             self._check(log, acks, told)
-            self._progress.raw_beginning, self._required = log.beginning, required
+            self._progress.raw_beginning, self._required, self._missed = log.beginning, required, missed
             self._heard_of = set(told) if self._forgotten_since is None else self._heard_of
 
     def _check_snapshots(self, log: RawLog, acks: Mapping[str, Ack]) -> None:

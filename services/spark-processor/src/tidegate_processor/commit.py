@@ -68,13 +68,12 @@ class Delivery:
         self.counters = Counters()
         self._pipeline, self._config, self._sink = pipeline, config, sink
         self._acked = acked
-        self._config_epoch = config_epoch
-        self._incarnation = incarnation
+        self._config_epoch, self._incarnation = config_epoch, incarnation
         cursor = sink.open()
         reach(Failpoint.LANE_FENCED)
         raw = look()  # after the fence: until then the stage before may have gone on with a log that grew
         self._has = Standing(cursor.position, cursor.safe_lsn, cursor.rewound_from) if cursor else Standing()
-        self._place = Place(config, raw, self._has, acked=acked, lineage=lineage, head=head)
+        self._place = Place(config, raw, self._has, cursor, acked=acked, lineage=lineage, head=head)
         self._gaps = Gaps(config.name, self._place, self.counters)
         check_not_truncated(cursor, raw)
         self.ingest = Ingest(cursor, raw.id, lambda: look().id, beginning=raw.beginning, comes_in=self._comes_in)
@@ -133,8 +132,7 @@ class Delivery:
             self.counters.commit_seconds += took
             self._uncommitted.committed(took)
             reach(Failpoint.LANE_COMMITTED)
-            self._committed = cursor
-            self._last_commit = time.monotonic()
+            self._committed, self._last_commit = cursor, time.monotonic()
         now = unix_microseconds()
         self.counters.latencies += [(now - commit_time) / 1e6 for commit_time in self._uncommitted.commit_times]
         self._uncommitted.clear()
@@ -184,6 +182,7 @@ class Delivery:
             time=unix_microseconds(),
             config_epoch=committed.config_epoch,
             refused=committed.refused,
+            missed=committed.missed,
         )
 
     def close(self) -> None:
@@ -297,4 +296,5 @@ class Delivery:
             rewound_from=self._has.rewound_from if self._has.is_rewound else None,
             refused=self._shapes.refused,
             rewound_epoch=self._rewound_epoch if epoch < self._rewound_epoch else 0,
+            missed=self._place.missed(self.ingest.sees_from),
         )

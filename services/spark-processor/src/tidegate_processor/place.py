@@ -29,6 +29,7 @@ from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochMode, EpochRecord
 from tidegate.contracts.frame import FrameHeader
 from tidegate.contracts.lineage import Lineage
+from tidegate.contracts.missed import NONE, Missed
 from tidegate.errors import StreamError, TidegateError, TransientError
 from tidegate.lsn import Lsn, format_lsn
 from tidegate.observability import logs
@@ -65,6 +66,7 @@ class Place:
         config: SinkConfig,
         raw: RawTopicView,
         standing: Standing,
+        cursor: Cursor | None,
         *,
         acked: Callable[[str], Ack | None],
         lineage: Callable[[], Lineage | None],
@@ -73,12 +75,20 @@ class Place:
         """`head`: the log's first frame."""
         self._config, self._raw, self._standing = config, raw, standing
         self._acked, self._lineage, self._head = acked, lineage, head
+        self._here = cursor if cursor and cursor.topic_id == raw.id else None
         self._first_seen: FrameHeader | None = None
         self._look_again = 0.0
 
     @property
     def was_looked_for(self) -> bool:
         return self._first_seen is not None
+
+    def missed(self, sees_from: int | None) -> Missed:
+        """With what retention has taken: `sees_from` is the first offset that it saw, without a place."""
+        if self._here is not None:
+            return self._here.missed.and_from(self._here.next_offset, sees_from or 0)
+        wants_all = self._config.required and self._config.start_from is StartFrom.EARLIEST
+        return NONE.and_from(0, sees_from or 0) if wants_all else NONE
 
     def comes_in(self, header: FrameHeader, record: EpochRecord | None, seen_from: int) -> bool:
         """Whether all that the lane needs stands in this valid frame and behind it. `seen_from`: the first offset that

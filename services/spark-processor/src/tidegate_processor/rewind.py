@@ -16,12 +16,16 @@ from tidegate.contracts.ack import Ack
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.epoch import EpochMode
 from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.missed import NONE, Missed
 from tidegate.contracts.request import LaneRequest
 from tidegate.errors import StreamError
 from tidegate.lsn import Lsn
 from tidegate.position import BEGINNING, MAX_ORDINAL, Position, before
 from tidegate_processor.epoch_walk import LATE_FRAMES, Epoch, RawLog, Seen, epochs, first_frame, next_frame
 from tidegate_processor.sinks.base import Sink
+
+_MOVING = (FrameKind.EPOCH, FrameKind.WAL)
+"""Rows of snapshots and marks move no position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
             code="REWIND_AHEAD",
             remedy="A rewind goes back: what lies between would be lost to the sink. Name an earlier place.",
         )
-    if ours is not None and _stands_there(ours, log, start):
+    if ours is not None and (_stands_there(ours, log, start) or _is_beyond(ours, ack, log, start)):
         return replace(ours, config_epoch=terms.config_epoch, incarnation=terms.incarnation)
     is_epoch = header.kind is FrameKind.EPOCH
     epoch, was_in = header.epoch - is_epoch, _epoch_in(log, ours, ack)
@@ -87,6 +91,7 @@ def rewound(log: RawLog, terms: Terms, cursor: Cursor | None, acked: Callable[[s
         rewound_from=has.position if has.position > start.position else None,
         refused=ours.refused if ours else (),
         rewound_epoch=was_in if was_in > epoch else 0,
+        missed=_missed(ours, log, start),
     )
 
 
@@ -102,10 +107,27 @@ def _stands_there(cursor: Cursor, log: RawLog, start: Start) -> bool:
     )
 
 
+def _missed(cursor: Cursor | None, log: RawLog, start: Start) -> Missed:
+    """Of a lane that begins behind what retention has taken."""
+    if cursor is None or cursor.topic_id != log.id:
+        return NONE
+    return cursor.missed.and_from(cursor.next_offset, start.seen.offset)
+
+
+def _is_beyond(cursor: Cursor, ack: Ack | None, log: RawLog, start: Start) -> bool:
+    """Nothing would come again, and what stands between would never come: rows of snapshots move no position, so the
+    place may be at a position that the sink has, and behind frames that it has not."""
+    header = start.seen.header
+    place = start.position if header.kind in _MOVING else header.first
+    if cursor.topic_id != log.id or cursor.next_offset < log.beginning or place < cursor.position:
+        return False
+    acked = ack.offset + 1 if ack is not None and ack.topic_id == log.id else 0
+    return start.seen.offset > max(cursor.next_offset, acked)
+
+
 def _is_empty(seen: Seen | None) -> bool:
     """Rows of snapshots move no position, and marks are told."""
-    kinds = (FrameKind.EPOCH, FrameKind.WAL)
-    return seen is not None and seen.header.kind in kinds and not seen.header.messages
+    return seen is not None and seen.header.kind in _MOVING and not seen.header.messages
 
 
 def _epoch_in(log: RawLog, cursor: Cursor | None, ack: Ack | None) -> int:

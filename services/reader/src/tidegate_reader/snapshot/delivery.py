@@ -4,6 +4,7 @@
 | --- | --- |
 | has acked the snapshot's last frame, in its topic | delivered |
 | reads on at or behind where that topic begins now | found |
+| says that it has missed offsets that lie among the snapshot's | lost: read again |
 | else: the topic was made anew, or retention took what the sink has not read | lost: read again |
 
 Positions tell nothing here: rows of a snapshot move none, and the source does not send them again. Nobody waits for
@@ -35,8 +36,16 @@ def is_lost(
 def _finds(record: SnapshotRecord, ack: Ack | None, topic_id: str, beginning: int) -> bool:
     if ack is None:
         return False
-    return _has_all(record, ack) or (ack.topic_id == topic_id == record.topic_id and beginning <= ack.offset + 1)
+    is_there = ack.topic_id == topic_id == record.topic_id and beginning <= ack.offset + 1
+    return _has_all(record, ack) or (is_there and not _has_missed(record, ack))
 
 
 def _has_all(record: SnapshotRecord, ack: Ack) -> bool:
-    return record.end_offset > 0 and ack.topic_id == record.topic_id and ack.offset >= record.end_offset
+    has_passed = ack.topic_id == record.topic_id and ack.offset >= record.end_offset > 0
+    return has_passed and not _has_missed(record, ack)
+
+
+def _has_missed(record: SnapshotRecord, ack: Ack) -> bool:
+    """Of a snapshot that is being read, all that comes is still before the sink."""
+    begin, end = ack.missed
+    return end > record.first_offset + 1 and (record.end_offset == 0 or begin <= record.end_offset)
