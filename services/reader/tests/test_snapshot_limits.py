@@ -32,7 +32,7 @@ class Brakes:
 
 
 class Windows:
-    async def catch_up(self) -> None:
+    async def catch_up(self, tell: Any) -> None:
         pass
 
 

@@ -26,8 +26,8 @@ FIRST_XID = 2**32 - 3
 class Table:
     """Where its rows lie and who wrote them; and which of them the readings have brought."""
 
-    def __init__(self) -> None:
-        self.job = job_of(PAGES, has_toast=True)
+    def __init__(self, **kind: bool) -> None:
+        self.job = job_of(PAGES, **kind)
         self.xid = FIRST_XID
         self.rows = [(row % PAGES, 7) for row in range(ROWS)]
         self.read = set[int]()
@@ -73,10 +73,17 @@ TURNS = st.tuples(
 )
 
 
-@settings(max_examples=1000, deadline=None)
-@given(st.lists(TURNS, max_size=20))
-def test_no_row_escapes_however_rows_move_and_readings_fail(turns: list[tuple[tuple[int, ...], str, int]]) -> None:
-    table = Table()
+KINDS = [{"has_toast": True}, {"tells_updates": False}, {"tells_updates": False, "has_key": False}]
+"""Of tables whose changes do not tell all that moves."""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@settings(max_examples=500, deadline=None)
+@given(turns=st.lists(TURNS, max_size=20))
+def test_no_row_escapes_however_rows_move_and_readings_fail(
+    kind: dict[str, bool], turns: list[tuple[tuple[int, ...], str, int]]
+) -> None:
+    table = Table(**kind)
     for pages, what, which in turns:
         for row, page in enumerate(pages):
             table.move(row, page)
@@ -99,7 +106,7 @@ LIMITS = SimpleNamespace(
 
 
 class Windows:
-    async def catch_up(self) -> None:
+    async def catch_up(self, tell: Any) -> None:
         pass
 
 

@@ -2,8 +2,12 @@
 
 import secrets
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
+import pytest
 from kit.snapshots import replica_of, snapshot_marks
 from kit.wait import wait
 
@@ -159,3 +163,61 @@ def done_nothing(snapshot: str) -> SnapshotStatus:
     return decode_snapshot_status(
         SnapshotStatus(id=snapshot, kind="requested", state=SnapshotState.WAITING, by="", requested=0).encode()  # type: ignore[arg-type]
     )
+
+
+def test_cancelled_by_a_reader_that_dies_before_the_log_says_so_it_is_said_by_the_next(fleet: Any) -> None:
+    filled(fleet, 20_000)
+    process = fleet.reader(SLOW, "snapshot.transaction=10s", "raw_topic.max_frame=4KiB")
+    request = ask(fleet, SnapshotAsked.START)
+    wait(lambda: snapshot_marks(fleet.frames()), 30, "it has begun")
+    assert outcome(fleet, ask(fleet, SnapshotAsked.CANCEL, snapshot=request)).result is Result.DONE
+    process.kill()
+    fleet.reader()
+    wait(lambda: outcomes(fleet) == ["cancelled"], 30, "the log says so")
+    until(fleet, request, SnapshotState.CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("asked", "becomes"),
+    [(SnapshotAsked.CANCEL, SnapshotState.CANCELLED), (SnapshotAsked.PAUSE, SnapshotState.PAUSED)],
+)
+def test_what_is_asked_while_its_tables_are_looked_at_stays_so(
+    fleet: Any, asked: SnapshotAsked, becomes: SnapshotState
+) -> None:
+    """The first look at a thousand tables takes a while."""
+    filled(fleet, 20_000)
+    fleet.reader(SLOW, *SMALL)
+    first, second = (ask(fleet, SnapshotAsked.START) for _ in range(2))
+    assert outcome(fleet, second).result is Result.DONE
+    wait(lambda: (status(fleet, first) or done_nothing(first)).rows > 0, 30, "some rows are there")
+    with locked(fleet, "pg_catalog.pg_inherits") as is_waited_for:
+        ask(fleet, SnapshotAsked.CANCEL, snapshot=first)
+        wait(is_waited_for, 30, "the next one looks at its tables")
+        assert outcome(fleet, ask(fleet, asked, snapshot=second)).result is Result.DONE
+    assert until(fleet, second, becomes).rows == 0
+    if asked is SnapshotAsked.PAUSE:
+        assert outcome(fleet, ask(fleet, SnapshotAsked.RESUME, snapshot=second)).result is Result.DONE
+        wait(lambda: (status(fleet, second) or done_nothing(second)).rows > 0, 30, "it goes on")
+    else:
+        third = ask(fleet, SnapshotAsked.START)
+        wait(lambda: (status(fleet, third) or done_nothing(third)).rows > 0, 30, "the next one has its turn")
+        assert until(fleet, second, becomes).rows == 0
+
+
+@contextmanager
+def locked(fleet: Any, table: str) -> Iterator[Callable[[], bool]]:
+    """So that nobody can read it; and whether somebody wants to."""
+    waiting = f"SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted"
+    with psycopg.connect(fleet.dsn) as holder:
+        holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield lambda: bool(holder.execute(waiting).fetchall()[0][0])
+        holder.rollback()
+
+
+def test_what_is_no_request_is_answered_too(fleet: Any) -> None:
+    filled(fleet, 10)
+    fleet.reader()
+    filters = (RowFilter("public.orders", "id", Comparison.EQUAL, "1"),)
+    bodies: list[dict[str, Any]] = [{"tables": ("orders",)}, {"filters": filters}]
+    refused = [outcome(fleet, ask(fleet, SnapshotAsked.START, **each)) for each in bodies]
+    assert {(each.result, each.code) for each in refused} == {(Result.REFUSED, "SNAPSHOT_REQUEST_MALFORMED")}

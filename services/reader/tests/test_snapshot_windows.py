@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from kit.snapshots import Replica, replica_of
+from kit.snapshots import Replica, relations_of, replica_of
 from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
@@ -160,6 +160,39 @@ def test_a_transaction_that_is_open_meanwhile_is_in_the_end_there_too(filled: An
         wait(lambda: is_done(filled), 60, "the table is complete")
         connection.commit()
     assert_equal_to_source(filled)
+
+
+def test_columns_that_come_or_are_renamed_meanwhile_are_those_of_rows_still_to_be_read(filled: Any) -> None:
+    filled.stop(filled.reader())
+    filled.reader(INITIAL, SLOW, *SMALL)
+    wait(lambda: len(heads(filled)) > 10, 30, "some rows are there")
+    filled.sql("ALTER TABLE orders ADD later int; ALTER TABLE orders RENAME note TO comment")
+    filled.sql("UPDATE orders SET later = 9 WHERE id > 19000")
+    wait(lambda: is_done(filled), 60, "the table is complete")
+    seen = [columns for columns in columns_of_rows(filled) if len(columns) == 5]
+    assert seen
+    assert set(seen) == {("id", "comment", "version", "long", "later")}
+    rows = replica_of(filled.valid_records()).named("orders")
+    late = [row for key, row in rows.items() if int(key[0]) > 19000]
+    assert {row[4] for row in late} == {b"9"}
+    assert len(rows) == 20000
+
+
+def columns_of_rows(fleet: Any) -> list[tuple[str, ...]]:
+    """Of each frame of rows."""
+    frames = [each for each in fleet.frames() if each.header.kind is FrameKind.SNAPSHOT]
+    relations = [next(relation for _, relation in relations_of(frame)) for frame in frames]
+    return [tuple(column.name for column in relation.columns) for relation in relations]
+
+
+def test_a_table_that_is_renamed_meanwhile_is_read_on(filled: Any) -> None:
+    filled.stop(filled.reader())
+    filled.reader(INITIAL, SLOW, *SMALL)
+    wait(lambda: len(heads(filled)) > 10, 30, "some rows are there")
+    filled.sql("ALTER TABLE orders RENAME TO purchases")
+    wait(lambda: is_done(filled), 60, "the table is complete")
+    names = {int(key[0]) for table in replica_of(filled.valid_records()).tables.values() for key in table.rows}
+    assert names == set(range(1, 20001))
 
 
 def test_the_stream_goes_on_beside_it(filled: Any) -> None:

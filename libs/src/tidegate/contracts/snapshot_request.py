@@ -98,6 +98,15 @@ def decode_snapshot_request(value: bytes) -> SnapshotRequest:
         raise DecodeError("this is not a request about snapshots", code="SNAPSHOT_REQUEST_MALFORMED") from None
 
 
+def identity_of(value: bytes) -> str | None:
+    """Of a request that may be none: whom an answer is for."""
+    try:
+        identity = unseal(value).get("id")
+    except DecodeError:
+        return None
+    return identity if isinstance(identity, str) and _ID.fullmatch(identity) else None
+
+
 def split_table(name: str) -> tuple[str, str]:
     """Schema and table; ValueError if it is not one."""
     match = _NAME.fullmatch(name)

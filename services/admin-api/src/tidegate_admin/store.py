@@ -48,10 +48,18 @@ async def outcome_of(
     try:
         if isinstance(value, bytes):
             return decode_outcome(value)
-        if any(decode(each).id == identity for each in waiting):
+        if any(_is(each, identity, decode) for each in waiting):
             return LaneOutcome(identity, Result.WAITING, unix_microseconds())
     except DecodeError as error:
         raise TransientError(
             "Redis holds something that is no outcome", code="STORE_UNAVAILABLE", remedy="Ask again in a moment."
         ) from error
     raise unknown
+
+
+def _is(value: bytes, identity: str, decode: Callable[[bytes], Identified]) -> bool:
+    """Something that is no request stands in nobody's way."""
+    try:
+        return decode(value).id == identity
+    except DecodeError:
+        return False

@@ -2,12 +2,22 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from tidegate.contracts.snapshot_request import MOST_FILTERS, MOST_PRIORITY, MOST_TABLES, Comparison
+from tidegate.contracts.snapshot_request import MOST_FILTERS, MOST_PRIORITY, MOST_TABLES, Comparison, split_table
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 
-Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00]+$")]
+
+def _named(text: str) -> str:
+    """The reader takes no other."""
+    try:
+        split_table(text)
+    except ValueError:
+        raise ValueError('write a table as schema.table, a part as "…" where it holds a dot or a blank') from None
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00]+$"), AfterValidator(_named)]
 
 
 class Filter(BaseModel):
@@ -40,8 +50,8 @@ class Start(BaseModel):
 
     @model_validator(mode="after")
     def _filters_are_of_its_tables(self) -> Self:
-        if self.tables and not {each.table for each in self.filters} <= set(self.tables):
-            raise ValueError("a filter names a table that is not asked for")
+        if not {split_table(each.table) for each in self.filters} <= set(map(split_table, self.tables)):
+            raise ValueError("a filter names a table that is not asked for: name it among the tables, too")
         return self
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _RATE_SAMPLES = 15
 """One a second."""
 _NO_KEY = "no key: what is inserted while it is read may come twice"
+_SEVERAL = "read under several snapshots, each compared with the stream"
 
 
 class Board:
@@ -116,5 +117,5 @@ def _table(table: TableRecord) -> TableStatus:
         bytes=table.size,
         estimated_rows=table.estimated_rows,
         percent=round(100 * min(1.0, fraction), 2),
-        note="" if table.has_key else _NO_KEY,
+        note=_NO_KEY if not table.has_key else "" if table.is_one_reading else _SEVERAL,
     )

@@ -37,6 +37,10 @@ class Published:
     """Generated columns may be among them."""
     where: str | None
     """SQL of the server's own making."""
+    tells_updates: bool
+    """They are published, so a row that moves is in the stream."""
+    version: str
+    """Of what columns and filter follow from: as long as it stays, they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +56,34 @@ async def published(ask: Ask, publications: Sequence[str], server_version: int) 
     limits = "to_json(p.attnames), p.rowfilter" if has_limits else "NULL, NULL"
     names = ", ".join(map(literal, publications))
     rows = await ask(
-        f"SELECT c.oid, n.nspname, c.relname, {limits} FROM pg_publication_tables p"  # noqa: S608 quoted
+        f"SELECT c.oid, n.nspname, c.relname, {limits}, u.pubupdate, {_VERSION.format(names=names)}"  # noqa: S608 quoted
+        " FROM pg_publication_tables p JOIN pg_publication u ON u.pubname = p.pubname"
         " JOIN pg_namespace n ON n.nspname = p.schemaname JOIN pg_class c ON c.relnamespace = n.oid"
         f" AND c.relname = p.tablename WHERE p.pubname IN ({names}) ORDER BY 2, 3"
     )
     found: dict[int, Published] = {}
-    for oid, schema, name, columns, where in rows:
+    for oid, schema, name, columns, where, updates, version in rows:
         listed = None if columns is None else tuple(json.loads(columns))
         has_generated = server_version >= _GENERATED_LISTED
-        table = Published(int(oid or 0), schema or "", name or "", listed, has_generated, where)
+        table = Published(
+            int(oid or 0), schema or "", name or "", listed, has_generated, where, updates == "t", version or ""
+        )
         before = found.get(table.relation_id)
         found[table.relation_id] = table if before is None else _either(before, table)
     below = await _partitions(ask, list(found))
     return [table for table in found.values() if table.relation_id not in below]
+
+
+async def still_published(ask: Ask, table: Published, publications: Sequence[str], server_version: int) -> Published:
+    """As it is now: columns come, go and are renamed while a large table is read. What is not published any more is
+    read as it was."""
+    names = ", ".join(map(literal, publications))
+    version = _VERSION.format(names=names)
+    rows = await ask(f"SELECT {version} FROM pg_class c WHERE c.oid = {table.relation_id}")  # noqa: S608 quoted
+    if not rows or rows[0][0] == table.version:
+        return table
+    listed = await published(ask, publications, server_version)
+    return next((each for each in listed if each.relation_id == table.relation_id), table)
 
 
 async def table_shape(ask: Ask, table: Published) -> TableShape:
@@ -101,6 +120,12 @@ async def filenode_and_pages(ask: Ask, heap: Heap) -> tuple[int, int]:
     return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else (0, 0)
 
 
+async def name_of(ask: Ask, heap: Heap) -> tuple[str, str]:
+    """Schema and table, as they are called now."""
+    rows = await ask(_NAME.format(oid=heap.oid))
+    return (rows[0][0] or "", rows[0][1] or "") if rows else (heap.schema, heap.name)
+
+
 def _is_sent(column: Mapping[str, object], table: Published) -> bool:
     if column["generated"] and not (table.has_generated and table.columns):
         return False
@@ -110,7 +135,7 @@ def _is_sent(column: Mapping[str, object], table: Published) -> bool:
 def _either(one: Published, other: Published) -> Published:
     """A row is published if any of the publications has it."""
     where = f"({one.where}) OR ({other.where})" if one.where and other.where else None
-    return replace(one, where=where)
+    return replace(one, where=where, tells_updates=one.tells_updates and other.tells_updates)
 
 
 async def _partitions(ask: Ask, oids: Sequence[int]) -> set[int]:
@@ -134,6 +159,13 @@ def _namespace(schema: str) -> str:
     return "" if schema == _CATALOGUE else schema
 
 
+_VERSION = """concat_ws('/',
+    (SELECT string_agg(a.attnum || ' ' || a.attname, ',' ORDER BY a.attnum) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+    (SELECT string_agg(v.oid || ' ' || v.xmin::text, ',' ORDER BY v.oid) FROM pg_publication v
+        WHERE v.pubname IN ({names})),
+    (SELECT string_agg(r.prpubid || ' ' || r.xmin::text, ',' ORDER BY r.prpubid) FROM pg_publication_rel r
+        WHERE r.prrelid = c.oid))"""
 # Old servers lack columns of these catalogues, so rows are looked at as JSON where they differ.
 _SHAPE = """
 SELECT json_build_object('schema', n.nspname, 'name', c.relname, 'identity', c.relreplident, 'columns', (
@@ -170,6 +202,9 @@ _PAGES = """
 SELECT pg_relation_filenode(oid),
     (pg_relation_size(oid) + current_setting('block_size')::int - 1) / current_setting('block_size')::int
 FROM pg_class WHERE oid = {oid}
+"""
+_NAME = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {oid}
 """
 _BELOW = (
     _TREE.replace("{roots}", "IN ({oids}) AND relkind = 'p'")

@@ -16,8 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
-from tidegate.contracts.frame import FrameKind, SchemaRole
-from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState
 from tidegate.errors import ConfigError, TransientError
 from tidegate_reader.snapshot.catalogue import published
@@ -25,7 +23,8 @@ from tidegate_reader.snapshot.delivery import is_delivered, is_lost
 from tidegate_reader.snapshot.exported import Exported
 from tidegate_reader.snapshot.job import Job, is_complete
 from tidegate_reader.snapshot.levelling import take_over, tell, turn
-from tidegate_reader.snapshot.outlet import Insert, Outlet
+from tidegate_reader.snapshot.marks import Marks
+from tidegate_reader.snapshot.outlet import Outlet
 from tidegate_reader.snapshot.planning import EPOCH_OVER, chosen, ends_the_reader, is_all, plan_tables, wanted
 from tidegate_reader.snapshot.readers import Readers
 from tidegate_reader.snapshot.records import SnapshotRecord, TableRecord, failed, gone_on, over, unread
@@ -67,7 +66,8 @@ class Snapshots:
         self._reading: Job | None = None
         self.jobs = {each.id: Job(each, kept.tables.get(each.id, {})) for each in kept.snapshots.values()}
         self._news, self._preceded = asyncio.Event(), asyncio.Event()
-        readers.on_finished, readers.on_piece = self._finished, self.mark_started
+        self._marks = Marks(outlet)
+        readers.on_finished, readers.on_piece = self._finished, self._begins
 
     def follow(self, config: PipelineConfig) -> None:
         """Sinks may have come or gone."""
@@ -76,7 +76,7 @@ class Snapshots:
 
     async def _begin(self) -> None:
         """What the configuration asks for is written down before anything of it is read."""
-        for job in self.jobs.values():
+        for job in list(self.jobs.values()):  # the desk is at work already, and may add one
             if is_lost(job.record, *self._at_start):
                 await self._read_again(job)
         await take_over(self, self._gap, self._store)
@@ -122,6 +122,7 @@ class Snapshots:
     async def _carry_out(self) -> None:
         """Beside the stream."""
         await self._preceded.wait()
+        await self._end_what_was_cancelled()
         while True:
             job = self.top()
             if job is None:
@@ -134,7 +135,18 @@ class Snapshots:
                 if ends_the_reader(self._mode, job.record, error):
                     raise
                 self._around.log.failure("snapshot_failed", error)
-                await self._end(job, failed(job.record, error, unix_microseconds()))
+                is_cancelled = job.record.state is SnapshotState.CANCELLED
+                await self._end(job, job.record if is_cancelled else failed(job.record, error, unix_microseconds()))
+
+    async def _end_what_was_cancelled(self) -> None:
+        """By a reader that died before the log said so."""
+        for job in list(self.jobs.values()):
+            if job.record.state is SnapshotState.CANCELLED and job.tables:
+                try:
+                    await plan_tables(job, self._around.config, None, self._readers)
+                except (ConfigError, TransientError) as error:
+                    self._around.log.failure("snapshot_tables_unknown", error)
+                await self._end(job, job.record)
 
     def top(self) -> Job | None:
         """The one that is read now."""
@@ -171,7 +183,7 @@ class Snapshots:
 
     async def acked(self, acks: Mapping[str, Ack]) -> None:
         """What every required sink has is never read again."""
-        for job in self.jobs.values():
+        for job in list(self.jobs.values()):
             record = job.record
             if record.end_offset and not record.is_delivered and is_delivered(record, acks, self._required):
                 job.record = replace(record, is_delivered=True)
@@ -233,7 +245,8 @@ class Snapshots:
         if job.record.state is SnapshotState.WAITING or not job.record.has_plan:
             job.record = replace(
                 job.record,
-                state=SnapshotState.RUNNING,
+                # It may have been paused or cancelled while the tables were looked at.
+                state=SnapshotState.RUNNING if job.is_runnable else job.record.state,
                 has_plan=True,
                 tables_planned=len(job.tables),
                 started=job.record.started or unix_microseconds(),
@@ -242,29 +255,22 @@ class Snapshots:
             )
             await self._store.write(job.record)
             self._tell(job, "snapshot_started", tables=len(job.tables), is_exported=exported is not None)
-
-    async def mark_started(self, job: Job, table: TableRecord) -> None:
-        if table.state is SnapshotState.WAITING:
-            table.state = SnapshotState.RUNNING
-            await self._mark(job, table, MarkKind.SNAPSHOT_STARTED)
+        else:  # what is left of a snapshot that a death or a pause has cut is read under others, and this says so
+            self._tell(job, "snapshot_goes_on", rows=job.rows, is_exported=exported is not None)
 
     async def _mark_complete(self, job: Job) -> None:
         for table in job.tables.values():
             if table.state.is_over or table.relation_id not in job.published or not is_complete(table):
                 continue
-            await self.mark_started(job, table)
-            mark = await self._mark(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="done")
-            await self._outlet.until_durable(await mark.placed)
+            await self._marks.completed(job, table)
             table.state = SnapshotState.DONE
             await self._store.write(table)
             self._tell(job, "snapshot_table_done", table=f"{table.schema}.{table.table}", rows=table.rows)
 
-    async def _mark(self, job: Job, table: TableRecord, kind: MarkKind, **more: object) -> Insert:
-        shape = job.shapes[table.relation_id].shape
-        body = shape.mark(kind, **job.named, **more)
-        mark = Insert(FrameKind.MARK, tuple(shape.entries(SchemaRole.CURRENT)), [body])
-        await self._outlet.put(mark)
-        return mark
+    async def _begins(self, job: Job, table: TableRecord) -> None:
+        if table.state is SnapshotState.WAITING:
+            await self._marks.started(job, table)
+            await self._store.write(table)
 
     async def _finished(self, job: Job, table: TableRecord, rows: int, size: int) -> None:
         """A piece of it is durable."""
@@ -276,7 +282,7 @@ class Snapshots:
     async def _end(self, job: Job, record: SnapshotRecord) -> None:
         """Its tables are forgotten, what is known of it is kept."""
         if record.state is SnapshotState.CANCELLED:
-            await self._mark_cancelled(job)
+            await self._marks.cancelled(job)
         job.record = job.summed_up(record, self._outlet.durable_offset)
         await self._store.write(job.record)
         if record.state is not SnapshotState.FAILED:
@@ -289,12 +295,6 @@ class Snapshots:
         if is_all(self._mode, [job.record for job in self.jobs.values()]):
             await self.desk.say_the_last()
             self._around.stop.set()
-
-    async def _mark_cancelled(self, job: Job) -> None:
-        for table in job.tables.values():
-            if table.state is SnapshotState.RUNNING and table.relation_id in job.shapes:
-                await self._mark(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="cancelled")
-            table.state = SnapshotState.CANCELLED if not table.state.is_over else table.state
 
     def _tell(self, job: Job, event: str, **fields: object) -> None:
         self._around.log.info(event, snapshot=job.record.id, kind=job.record.kind, by=job.record.by, **fields)

@@ -35,7 +35,7 @@ from tidegate.errors import ConfigError, DecodeError, TidegateError, TransientEr
 from tidegate_reader.cancellation import raise_if_cancelled
 from tidegate_reader.snapshot.planning import EPOCH_OVER
 from tidegate_reader.snapshot.records import SnapshotRecord
-from tidegate_reader.snapshot.refusals import beside_a_standby, forgotten
+from tidegate_reader.snapshot.refusals import beside_a_standby, forgotten, malformed
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig
@@ -138,13 +138,10 @@ class SnapshotDesk:
             request = decode_snapshot_request(value)
         except DecodeError as error:
             self._around.log.failure("request_malformed", error)
-            await client.lrem(key, 1, value)  # type: ignore[arg-type]  # bytes are taken as they are
+            await self._take_away(client, key, value, malformed(value, error))
             return
         outcome = await self._outcome(request)
-        async with client.pipeline(transaction=True) as together:
-            together.set(snapshot_outcome_key(self._pipeline, request.id), outcome.encode(), ex=KEPT_SECONDS)
-            together.lrem(key, 1, value)  # type: ignore[arg-type]
-            await together.execute()
+        await self._take_away(client, key, value, outcome)
         self._around.log.info(
             "snapshot_request",
             asked=request.asked,
@@ -154,6 +151,15 @@ class SnapshotDesk:
             result=outcome.result,
             code=outcome.code,
         )
+
+    async def _take_away(
+        self, client: redis.asyncio.Redis, key: str, value: bytes, outcome: LaneOutcome | None
+    ) -> None:
+        async with client.pipeline(transaction=True) as together:
+            if outcome is not None:
+                together.set(snapshot_outcome_key(self._pipeline, outcome.id), outcome.encode(), ex=KEPT_SECONDS)
+            together.lrem(key, 1, value)  # type: ignore[arg-type]  # bytes are taken as they are
+            await together.execute()
 
     async def _outcome(self, request: SnapshotRequest) -> LaneOutcome:
         now = unix_microseconds()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from tidegate.config.values import SnapshotMode
 from tidegate.contracts.snapshot import SnapshotHead
 from tidegate_reader.snapshot.link import ReadingLink
-from tidegate_reader.snapshot.reading import BEGIN, Seen, import_snapshot, look
+from tidegate_reader.snapshot.reading import BEGIN, import_snapshot, look
+from tidegate_reader.snapshot.seen import Seen
 
 if TYPE_CHECKING:
     from tidegate.config.pipeline import PipelineConfig

@@ -6,9 +6,11 @@
 | beside it, with a key | in pieces that take about `transaction` each, each a window of its own |
 | beside it, without a key | whole, as one window: what was inserted meanwhile can't be told apart |
 | in several snapshots, with values out of line | once more, for rows that moved to pages that had been read: whole |
+| in several snapshots, without published updates | the same |
 | where that is too long for one transaction | in pieces, and then whole again: for what moved since those |
 
-The last two lines are for TOAST: a change tells a row's new place and values, but not those that it leaves unchanged.
+A change tells a row's new place and its values, but not those out of line that it leaves unchanged; and a publication
+may leave updates out.
 
 Invariant: a piece is given to one reader at a time, and is done only when its rows are durable. A table is complete
 when one transaction has seen each row that any other may have passed over.
@@ -177,9 +179,10 @@ def _next(table: TableRecord, published: Published, pages: int) -> Piece | None:
 
 
 def _moved(table: TableRecord) -> list[Heap]:
-    if table.is_one_reading or not table.has_key:
+    if table.is_one_reading:
         return []
-    return [heap for heap in table.heaps if heap.has_toast and heap.pages and heap.oid not in table.moved]
+    moves = [heap for heap in table.heaps if not table.tells_updates or (table.has_key and heap.has_toast)]
+    return [heap for heap in moves if heap.pages and heap.oid not in table.moved]
 
 
 def _names(given: RowFilter, table: TableRecord) -> bool:

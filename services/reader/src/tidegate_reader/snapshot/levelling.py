@@ -48,7 +48,7 @@ async def take_over(snapshots: Snapshots, gap: Gap | None, store: Store) -> None
     """Whatever epoch has begun, it has announced what was noted."""
     if (record := owed(gap, snapshots.jobs)) is not None:
         await snapshots.add(record)
-    for job in snapshots.jobs.values():
+    for job in list(snapshots.jobs.values()):
         if job.is_because_of_a_gap and not job.record.is_announced:
             job.record = replace(job.record, is_announced=True)
             await store.write(job.record)

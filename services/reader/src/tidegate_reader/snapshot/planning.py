@@ -61,6 +61,8 @@ def ends_the_reader(mode: SnapshotMode, record: SnapshotRecord, error: TidegateE
     """Or the snapshot has failed, and the stream goes on. `initial_only` has no other aim: its next start goes on."""
     if error.code == EPOCH_OVER:
         return True
+    if record.state is SnapshotState.CANCELLED:
+        return False
     if mode is SnapshotMode.INITIAL_ONLY:
         return record.kind is not SnapshotKind.REQUESTED
     return record.kind is SnapshotKind.INITIAL and isinstance(error, ConfigError)
@@ -106,6 +108,7 @@ async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_vers
                     state=SnapshotState.WAITING,
                     heaps=heaps,
                     has_key=shape.has_key,
+                    tells_updates=table.tells_updates,
                     estimated_rows=rows,
                 )
             )

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.frame import SchemaRole
@@ -158,7 +159,7 @@ class Readers:
         """The exported snapshot is as old for each piece; how long it is held is not decided here."""
         if exported is not None:
             return await self._read_piece(link, job, piece, exported)
-        await self._windows.catch_up()
+        await self._windows.catch_up(partial(setattr, job, "waits_for"))
         try:
             async with asyncio.timeout(self._config.snapshot.max_transaction_age.total_seconds()):
                 return await self._read_piece(link, job, piece, None)
@@ -191,8 +192,11 @@ class Readers:
 
     async def _rows(self, link: ReadingLink, job: Job, piece: Piece, head: SnapshotHead, stream_bytes: int) -> Counted:
         """`stream_bytes`: of the outlet, before the window began."""
-        table = job.published[piece.table.relation_id]
-        described = await catalogue.table_shape(link.execute, table)
+        known = job.published[piece.table.relation_id]
+        names = self._config.publication_names
+        table = await catalogue.still_published(link.execute, known, names, self.server_version)
+        job.published[table.relation_id] = table
+        described = job.shapes[table.relation_id] = await catalogue.table_shape(link.execute, table)
         where = [table.where, job.filters_of(piece.table), moved_since(piece.since) if piece.is_moved else None]
         pages = None if piece.is_moved and piece.is_whole else piece.pages
         query = rows_of(piece.heap, described.columns, pages, where, is_last=piece.is_last)
@@ -257,6 +261,9 @@ class Readers:
             return
         async with self.asking() as link:
             filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
+            name = await catalogue.name_of(link.execute, piece.heap)
+        for heap in (piece.heap, piece.owner):
+            heap.schema, heap.name = name
         if filenode != piece.owner.filenode:
             piece.owner.begin_anew(filenode, pages)
             piece.table.is_one_reading = False

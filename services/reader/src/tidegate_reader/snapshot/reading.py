@@ -24,6 +24,7 @@ from tidegate.quoting import literal, qualified
 from tidegate_reader.heartbeat import PREFIX
 from tidegate_reader.snapshot.outlet import Insert, Outlet
 from tidegate_reader.snapshot.refusals import window_too_long
+from tidegate_reader.snapshot.seen import Earlier, Seen, seen_in
 
 if TYPE_CHECKING:
     from tidegate_reader.snapshot.link import ReadingLink
@@ -40,23 +41,6 @@ _LOCK_SECONDS = 10
 _BEHIND_BYTES = 16 * 2**20
 """A stream that is further behind catches up before a transaction is opened that would have to wait for it."""
 _RETRY_SECONDS = 0.1
-_NEAR = 2**20
-"""Transaction numbers so far above a snapshot's end are of another age."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a transaction sees."""
-
-    xmin: int
-    xmax: int
-    running: frozenset[int]
-    read_at: int
-
-    def contains(self, xid: int) -> bool:
-        """`xid` as the stream tells it: the lower half."""
-        above = (xid - self.xmax) % 2**32
-        return above >= _NEAR and xid not in self.running
 
 
 class Windows:
@@ -66,6 +50,7 @@ class Windows:
         self, side: SideConnection, outlet: Outlet, recent: Callable[[], Iterable[tuple[Lsn, int]]], pipeline: str
     ) -> None:
         self._side, self._outlet, self._recent = side, outlet, recent
+        self._earlier = Earlier(side)
         self._content = json.dumps({"pipeline": pipeline, "snapshot": True})
 
     async def open(self, link: ReadingLink, heap: Heap, head: SnapshotHead) -> tuple[SnapshotHead, Seen]:
@@ -84,8 +69,9 @@ class Windows:
     def _contains_all_below(self, seen: Seen, low: Lsn) -> bool:
         return all(seen.contains(xid) for commit_lsn, xid in self._recent() if commit_lsn < low)
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, tell: Callable[[str], None]) -> None:
         """Before a window is opened: its transaction would wait for all that the stream has still to bring."""
+        await self._earlier.settle(tell)
         end = parse_lsn(await self._side.value("SELECT pg_current_wal_insert_lsn()::text"))
         if end - self._outlet.passed > _BEHIND_BYTES:
             await self._outlet.until_passed(await self._message())
@@ -118,9 +104,7 @@ async def import_snapshot(link: ReadingLink, exported: str) -> None:
 
 async def look(link: ReadingLink) -> Seen:
     [(snapshot, read_at)] = await link.execute(_SEEN)
-    xmin, xmax, running = str(snapshot).split(":")
-    numbers = frozenset(int(xid) % 2**32 for xid in running.split(",") if xid)
-    return Seen(int(xmin) % 2**32, int(xmax) % 2**32, numbers, int(read_at or 0))
+    return seen_in(str(snapshot), int(read_at or 0))
 
 
 def check_heap(heap: Heap, filenode: int) -> None:

@@ -74,6 +74,8 @@ class TableRecord:
     estimated_rows: int = 0
     is_one_reading: bool = True
     """All that was read so far is of one snapshot."""
+    tells_updates: bool = True
+    """The stream has those that move its rows."""
     moved: list[int] = field(default_factory=list)
     """Heaps of which the rows that moved meanwhile have been read, too."""
 

@@ -11,7 +11,10 @@
 | anything else | TransientError |
 """
 
-from tidegate.errors import ConfigError, TidegateError, TransientError
+from tidegate.clock import unix_microseconds
+from tidegate.contracts.request import LaneOutcome, Result
+from tidegate.contracts.snapshot_request import identity_of
+from tidegate.errors import ConfigError, DecodeError, TidegateError, TransientError
 
 EXPORT_GONE = "SNAPSHOT_EXPORT_GONE"
 TABLE_CHANGED = "SNAPSHOT_TABLE_CHANGED"
@@ -65,6 +68,15 @@ def forgotten() -> ConfigError:
         remedy="Nothing for what snapshot.mode and sinks with `from: snapshot` ask for: it is read again from its "
         "beginning. Ask again for others, and cancel what had been cancelled.",
     )
+
+
+def malformed(value: bytes, error: DecodeError) -> LaneOutcome | None:
+    """Nobody waits for an answer to something that is not even sealed."""
+    identity = identity_of(value)
+    if identity is None:
+        return None
+    remedy = "Ask with the admin service of the same release as the reader."
+    return LaneOutcome(identity, Result.REFUSED, unix_microseconds(), error.code, error.message, remedy)
 
 
 def beside_a_standby() -> ConfigError:

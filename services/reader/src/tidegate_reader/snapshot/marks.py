@@ -1,0 +1,46 @@
+"""What the log says of a table in a snapshot: that it begins, before its first row, and how it ended, behind its last.
+
+Invariant: each that is said to have begun is said to have ended, unless it is dropped or unpublished meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.contracts.frame import FrameKind, SchemaRole
+from tidegate.contracts.mark import MarkKind
+from tidegate.contracts.snapshot_status import SnapshotState
+from tidegate_reader.snapshot.outlet import Insert, Outlet
+
+if TYPE_CHECKING:
+    from tidegate_reader.snapshot.job import Job
+    from tidegate_reader.snapshot.records import TableRecord
+
+
+class Marks:
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    async def started(self, job: Job, table: TableRecord) -> None:
+        if table.state is SnapshotState.WAITING:
+            table.state = SnapshotState.RUNNING
+            await self._put(job, table, MarkKind.SNAPSHOT_STARTED)
+
+    async def completed(self, job: Job, table: TableRecord) -> None:
+        """Durable when it returns."""
+        await self.started(job, table)
+        mark = await self._put(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="done")
+        await self._outlet.until_durable(await mark.placed)
+
+    async def cancelled(self, job: Job) -> None:
+        for table in job.tables.values():
+            if table.state is SnapshotState.RUNNING and table.relation_id in job.shapes:
+                await self._put(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="cancelled")
+            table.state = SnapshotState.CANCELLED if not table.state.is_over else table.state
+
+    async def _put(self, job: Job, table: TableRecord, kind: MarkKind, **more: object) -> Insert:
+        shape = job.shapes[table.relation_id].shape
+        body = shape.mark(kind, **job.named, **more)
+        mark = Insert(FrameKind.MARK, tuple(shape.entries(SchemaRole.CURRENT)), [body])
+        await self._outlet.put(mark)
+        return mark
