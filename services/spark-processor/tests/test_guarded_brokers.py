@@ -23,11 +23,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("way", ["SCRAM-SHA-512", "certificate"])
+@pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "certificate"])
 def test_a_lane_delivers_at_brokers_that_insist_on(
     way: str, broker: Broker, redis: Any, prefix: str, tmp_path: Path
 ) -> None:
-    secret = "scram-secret"
+    secret = "plain-secret" if way == "PLAIN" else "scram-secret"
     reached_by = broker.certified(prefix) if way == "certificate" else broker.login(way, ca=str(broker.ca.ca))
     servers = {"kafka": broker.server.bootstrap, "redis_url": redis.url}
     with fed_processor(prefix, tmp_path, **servers, environ={"KAFKA_SECRET": secret}, reached_by=reached_by) as fed:

@@ -177,6 +177,21 @@ def test_a_rewound_lane_delivers_the_same_events_again_and_its_ack_stays(fleet: 
         wait(lambda: fleet.is_acked, 10, "the ack grows again")
 
 
+def test_a_lane_is_rewound_to_its_beginning_and_to_a_time(fleet: FedProcessor) -> None:
+    fleet.processor.start()
+    fleet.rows(1, 2)
+    with inbox(fleet.bootstrap, fleet.orders) as box:
+        numbers(box, 2)
+        since = unix_microseconds()
+        fleet.rows(3)
+        numbers(box, 3)
+        wait(lambda: fleet.is_acked, 10, "the ack says all of it")
+        assert asked(fleet, Asked.REWIND).result is Result.DONE
+        assert numbers(box, 6) == [1, 2, 3, 1, 2, 3]
+        assert asked(fleet, Asked.REWIND, since=since).result is Result.DONE
+        assert numbers(box, 7) == [1, 2, 3, 1, 2, 3, 3]
+
+
 def letters(fleet: FedProcessor, box: Inbox, count: int) -> list[DeadLetter]:
     found = [decode_record(m.value()) for m in box.until(lambda m: len(m) >= count, START_SECONDS, f"{count} records")]
     return [each for each in found if isinstance(each, DeadLetter)]
