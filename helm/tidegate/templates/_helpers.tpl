@@ -127,7 +127,7 @@ without items would hold all that the secret has. */ -}}
 {{- $ports := get .root.Values.networkPolicy.ports .kind | default list -}}
 {{- range $pipeline := .root.Values.pipelines -}}
 {{- range include (printf "tidegate.addresses.%s" $.kind) $pipeline.config | fromJsonArray -}}
-{{- $named := regexFind ":[0-9]+(/|$)" .address | trimPrefix ":" | trimSuffix "/" -}}
+{{- $named := regexFind ":[0-9]+([/?#]|$)" .address | trimPrefix ":" | trimAll "/?#" -}}
 {{- $ports = append $ports (int (default .usual $named)) -}}
 {{- end -}}
 {{- end -}}
