@@ -138,7 +138,7 @@ async def _is_there(admin: Any, topic: str) -> bool:
     described = (await admin._send_request(TopicMetadata(topic))).to_object()["topics"][0]
     error = for_code(described["error_code"])
     if described["error_code"] and error is not UnknownTopicOrPartitionError:
-        raise error()
+        raise _not_deleted(topic, error)
     return not described["error_code"]
 
 
@@ -150,11 +150,7 @@ async def _delete_topics(admin: Any, topics: Sequence[str]) -> None:
     for each in answer["topic_error_codes"]:
         error = for_code(each["error_code"])
         if each["error_code"] and error is not UnknownTopicOrPartitionError:
-            raise _refused(
-                "TOPIC_NOT_DELETED",
-                f"Kafka does not delete {each['topic']}: {error.__name__}",
-                "Let the admin service's user delete the pipeline's topics, or delete them yourself; then ask again.",
-            )
+            raise _not_deleted(each["topic"], error)
     for topic in topics:
         while await _is_there(admin, topic):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_SECONDS)  # Kafka tells nobody when; the caller's timeout ends it.
@@ -173,6 +169,17 @@ async def _delete_keys(of: PipelineAccess) -> int:
     except (redis.RedisError, OSError, ConfigError) as error:
         raise store_unavailable(error) from error
     return len(keys)
+
+
+def _not_deleted(topic: str, error: Any) -> Exception:
+    if error.retriable:
+        found: Exception = error()
+        return found
+    return _refused(
+        "TOPIC_NOT_DELETED",
+        f"Kafka does not let us delete {topic}: {error.__name__}",
+        "Let the admin service's user describe and delete the pipeline's topics (security.md); then ask again.",
+    )
 
 
 def _refused(code: str, message: str, remedy: str) -> ApiError:
