@@ -23,7 +23,15 @@ import yaml
 from confluent_kafka import Consumer
 from kit.wait import DeadlinePassedError, wait
 
-from ship.queries import ROOT, asked_by_alerts, asked_by_panels
+from ship.queries import (
+    ROOT,
+    Asked,
+    asked_by_alerts,
+    asked_by_annotations,
+    asked_by_dashboards,
+    asked_by_panels,
+    asked_by_variables,
+)
 from ship.stack import PROFILES, compose, container, services, state, within
 
 HEALTHY = {"kafka", "redis", "postgres", "reader", "processor", "admin", "prometheus"}
@@ -85,18 +93,25 @@ def test_a_change_arrives(topic: Consumer) -> None:
     wait(lambda: arrives(topic, name), ARRIVE_SECONDS, "the change is on its topic")
 
 
-def test_every_panel_has_series(stack: None) -> None:
+def test_every_panel_and_every_variable_has_series(stack: None) -> None:
     """Against the Prometheus that scrapes the running fleet."""
 
     def empty() -> list[str]:
-        return [asked.where for asked in asked_by_panels() if not _result(asked.filled("shop"))]
+        asked = (*asked_by_panels(), *asked_by_variables())
+        return [each.where for each in asked if not _result(each.filled("shop"))]
 
     becomes_none(empty)
 
 
+@pytest.mark.parametrize("asked", list(asked_by_annotations()), ids=lambda asked: asked.where)
+def test_every_annotation_is_answered(stack: None, asked: Asked) -> None:
+    """With nothing, while no alert fires; what Prometheus does not understand is an error."""
+    assert isinstance(_result(asked.filled("shop")), list)
+
+
 def test_every_metric_is_emitted(stack: None) -> None:
     """By name: a panel or an alert that asks for one thing or else another hides that nobody emits the first."""
-    names = {metric for asked in (*asked_by_panels(), *asked_by_alerts()) for metric in asked.metrics}
+    names = {metric for asked in (*asked_by_dashboards(), *asked_by_alerts()) for metric in asked.metrics}
     becomes_none(lambda: sorted(name for name in names if not _result(name)))
 
 

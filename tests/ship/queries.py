@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "tidegate"
 RULES = CHART / "rules" / "tidegate.yaml"
 METRIC = re.compile(r"\b(tidegate_[a-z0-9_]+|process_[a-z_]+)\b")
+LABEL_VALUES = re.compile(r"^label_values\((.+), \w+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,27 @@ def asked_by_panels() -> Iterator[Asked]:
         for panel in panels(dashboard):
             for target in panel["targets"]:
                 yield Asked(f"{name}: {panel['title']}", target["expr"])
+
+
+def asked_by_variables() -> Iterator[Asked]:
+    """What is looked through for the values of a variable's label."""
+    for name, dashboard in dashboards().items():
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                (found,) = LABEL_VALUES.findall(variable["query"]["query"])
+                yield Asked(f"{name}: variable {variable['name']}", found)
+
+
+def asked_by_annotations() -> Iterator[Asked]:
+    for name, dashboard in dashboards().items():
+        for annotation in dashboard["annotations"]["list"]:
+            yield Asked(f"{name}: annotation {annotation['name']}", annotation["expr"])
+
+
+def asked_by_dashboards() -> Iterator[Asked]:
+    yield from asked_by_panels()
+    yield from asked_by_variables()
+    yield from asked_by_annotations()
 
 
 def alerts() -> list[dict[str, Any]]:

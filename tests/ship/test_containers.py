@@ -67,6 +67,36 @@ def test_a_service_that_is_told_to_stop_says_how_it_ended(code: int) -> None:
     assert code == process.returncode
 
 
+HUNG_UP = """
+import signal
+signal.signal(1, lambda *_: print("again", flush=True))
+print("up", flush=True)
+while True: signal.pause()
+"""
+
+
+def test_a_service_reads_its_file_again_when_its_container_is_told() -> None:
+    """`docker compose kill -s HUP` reaches the first process of the container alone."""
+    process = supervised(HUNG_UP)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "again\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 1, "the service of this test dies of it; the supervisor has not ended before"
+
+
+def test_what_starts_the_processor_is_replaced_by_it(tmp_path: Path) -> None:
+    """A shell that stayed would keep every signal to itself."""
+    start = ROOT / "docker" / "processor-start.sh"
+    environ = {"PATH": os.environ["PATH"], "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = ["sh", start, sys.executable, "-c", "import os; print(os.getpid())"]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
+    assert process.communicate(timeout=20)[0] == f"{process.pid}\n"
+
+
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(int(self.path.removeprefix("/")))
@@ -121,6 +151,19 @@ def test_no_secret_stands_in_a_file_of_the_stack() -> None:
     files = (ROOT / "compose.yaml", ROOT / ".env", *(ROOT / "docker").rglob("*.yaml"))
     value = r"(?im)^\s*\w*(?:password|token|secret_key)\w*\s*[:=]\s*(?!\$|/|\{)[\"']?\w{6,}"
     assert [path.name for path in files if re.search(value, path.read_text())] == []
+
+
+def test_compose_builds_what_make_images_builds() -> None:
+    """Of the same files, to the same names, and with arguments that these know."""
+    makefile = (ROOT / "Makefile").read_text()
+    (version,) = re.findall(r"^VERSION := (\S+)$", makefile, re.MULTILINE)
+    built = [service for service in services().values() if "build" in service]
+    assert len(built) == len(DOCKERFILES)
+    for service in built:
+        path, image = service["build"]["dockerfile"], service["image"].partition(":-")[2].rstrip("}")
+        assert f" -f {path} -t {image} ." in makefile.replace("$(VERSION)", version)
+        known = re.findall(r"^ARG (\w+)", (ROOT / path).read_text(), re.MULTILINE)
+        assert set(service["build"]["args"]) <= set(known)
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)

@@ -1,13 +1,27 @@
 """Dashboards and alerts: what they ask for exists, what a linter asks of them is there, and each alert has its page."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from ship.queries import CHART, ROOT, RULES, alerts, asked_by_alerts, asked_by_panels, dashboards, panels
+from ship.queries import (
+    CHART,
+    ROOT,
+    RULES,
+    Asked,
+    alerts,
+    asked_by_alerts,
+    asked_by_annotations,
+    asked_by_dashboards,
+    asked_by_panels,
+    dashboards,
+    panels,
+)
 from tidegate.config.load import load_pipeline
 from tidegate_admin.metrics import AdminMetrics
 from tidegate_admin.pipelines.watch import Watch
@@ -45,7 +59,7 @@ def test_every_metric_that_is_asked_for_is_declared() -> None:
     names = declared()
     missing = {
         (asked.where, metric)
-        for asked in (*asked_by_panels(), *asked_by_alerts())
+        for asked in (*asked_by_dashboards(), *asked_by_alerts())
         for metric in asked.metrics
         if metric not in names
     }
@@ -70,6 +84,20 @@ def test_a_dashboard_is_what_a_linter_asks_for(name: str) -> None:
         assert panel["datasource"]["uid"] == "${datasource}"
         for target in panel["targets"]:
             assert "$pipeline" in target["expr"] or "job=~" in target["expr"], panel["title"]
+
+
+@pytest.mark.parametrize("asked", list(asked_by_panels()), ids=lambda asked: asked.where)
+def test_a_rate_is_of_an_interval_that_has_two_scrapes_in_it(asked: Asked) -> None:
+    """Whatever the interval of the scrape is: Grafana knows it."""
+    assert set(re.findall(r"\brate\([^[]*\[([^]]*)\]", asked.expression)) <= {"$__rate_interval"}
+
+
+def test_the_linters_rules_that_are_not_ours_are_named_with_a_reason() -> None:
+    """Its others are kept: the tests above, and what these dashboards go by instead of job and instance."""
+    excluded = yaml.safe_load((CHART / "dashboards" / ".lint").read_text())["exclusions"]
+    kinds = {f"{place}-{label}-rule" for place in ("template", "target") for label in ("job", "instance")}
+    assert set(excluded) == kinds
+    assert all(rule["reason"] for rule in excluded.values())
 
 
 @pytest.mark.parametrize("name", dashboards())
@@ -119,6 +147,59 @@ def test_rules_are_taken_by_prometheus(promtool: str) -> None:
 def test_alerts_fire_when_they_should(promtool: str) -> None:
     done = subprocess.run([promtool, "test", "rules", UNIT_TESTS], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def answers(
+    promtool: str, folder: Path, expression: str, series: dict[str, str], expected: dict[str, float]
+) -> "subprocess.CompletedProcess[str]":
+    """Whether a query gives this, after a quarter of an hour, in a Prometheus that has these series and our alerts."""
+    samples = [{"labels": labels, "value": value} for labels, value in expected.items()]
+    asked = {"expr": expression, "eval_time": "15m", "exp_samples": samples}
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "1m", "input_series": inputs, "promql_expr_test": [asked]}
+    file = folder / "asked.test.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}))
+    return subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+
+
+def panel(title: str) -> dict[str, Any]:
+    (found,) = (each for each in panels(dashboards()["fleet"]) if each["title"] == title)
+    return found
+
+
+def colour(shown: dict[str, Any], value: float) -> str:
+    steps = shown["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    return str([each["color"] for each in steps if each["value"] is None or each["value"] <= value][-1])
+
+
+def test_one_reader_of_two_that_is_down_is_seen_on_the_fleet(promtool: str, tmp_path: Path) -> None:
+    up = {
+        'up{job="tidegate-reader", pipeline="shop"}': "1x20",
+        'up{job="tidegate-reader", pipeline="other"}': "0x20",
+        'up{job="tidegate-admin"}': "1x20",
+    }
+    shown = panel("Services up")
+    expected = {'{job="tidegate-reader"}': 0.5, '{job="tidegate-admin"}': 1}
+    done = answers(promtool, tmp_path, shown["targets"][0]["expr"], up, expected)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [colour(shown, value) for value in expected.values()] == ["red", "green"]
+
+
+@pytest.mark.parametrize("pipeline", [".+", "shop"])
+def test_an_admin_service_that_is_gone_is_told_beside_every_pipeline(
+    promtool: str, tmp_path: Path, pipeline: str
+) -> None:
+    """Its alert then names no pipeline."""
+    alert = 'ALERTS{alertname="TidegateAdminBlind", alertstate="firing", severity="warning"}'
+    count = Asked("fleet", panel("Alerts firing")["targets"][0]["expr"])
+    expected = [
+        (count, {'{severity="warning"}': 1.0, "{}": 0.0}),
+        *((each, {alert: 1.0}) for each in asked_by_annotations()),
+    ]
+    for asked, samples in expected:
+        series = {'up{job="tidegate-reader", pipeline="shop"}': "1x30"}
+        done = answers(promtool, tmp_path, asked.filled(pipeline), series, samples)
+        assert done.returncode == 0, asked.where + done.stdout + done.stderr
 
 
 def test_the_chart_ships_what_compose_mounts() -> None:

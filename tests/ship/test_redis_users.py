@@ -84,6 +84,13 @@ def test_the_admin_service_asks_reads_and_keeps_a_record(logins: Any, prefix: st
     assert admin.mget([names.reader_status_key(prefix)]) == [None]
 
 
+def test_the_admin_service_forgets_a_pipeline(logins: Any, prefix: str) -> None:
+    admin = logins["admin"]
+    logins["reader"].set(names.lineage_key(prefix), "x")
+    assert set(admin.scan_iter(match=names.every_key(prefix))) == {names.lineage_key(prefix).encode()}
+    assert admin.unlink(names.lineage_key(prefix)) == 1
+
+
 @pytest.mark.parametrize(
     ("user", "command"),
     [

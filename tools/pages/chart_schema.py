@@ -34,7 +34,7 @@ def render(root: Path) -> str:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Values of the chart tidegate",
         **_object(_values(_config(config))),
-        "allOf": [_ADMIN_NEEDS_TOKENS, _MONITOR_NEEDS_TOKEN],
+        "allOf": [_ADMIN_NEEDS_TOKENS, _ADMIN_NEEDS_KEYS, _MONITOR_NEEDS_TOKEN],
         "definitions": definitions,
     }
     text = json.dumps(schema, indent=1, ensure_ascii=False)
@@ -79,13 +79,37 @@ _OF_SERVICES: Schema = {
             "properties": dict.fromkeys(("reader", "processor", "admin"), SOME),
             "additionalProperties": False,
         },
-    ]
+    ],
+    "required": ["reader", "processor"],
 }
-"""One key, or one for each service."""
+"""One key, or one for each service; the admin service's too, where there is one (`_ADMIN_NEEDS_KEYS`)."""
 
 
 _TAKEN = "^(slots|dashboard-.*|.*-spark)$"
 """The release has objects of its own by these names."""
+
+
+_PASSWORD_NEEDS_LOGIN: Schema = {
+    "if": {"required": ["secretKeys"], "properties": {"secretKeys": {"required": ["kafka"]}}},
+    "then": {
+        "properties": {
+            "config": {
+                "properties": {
+                    "kafka": {
+                        "required": ["security"],
+                        "properties": {
+                            "security": {
+                                "required": ["protocol", "mechanism"],
+                                "properties": {"protocol": {"enum": ["SASL_PLAINTEXT", "SASL_SSL"]}},
+                            }
+                        },
+                    }
+                }
+            }
+        }
+    },
+}
+"""A password for Kafka goes with SASL alone: the services refuse another. The user may come by `extraEnv`."""
 
 
 def _pipeline(config: Schema) -> Schema:
@@ -101,7 +125,8 @@ def _pipeline(config: Schema) -> Schema:
             "processor": _object(_settings() | _PROCESSOR),
         }
     )
-    return entry | {"required": ["name", "config"], "dependencies": {"secretKeys": ["existingSecret"]}}
+    needed = {"required": ["name", "config"], "dependencies": {"secretKeys": ["existingSecret"]}}
+    return entry | needed | _PASSWORD_NEEDS_LOGIN
 
 
 def _settings() -> Schema:
@@ -162,6 +187,21 @@ _ADMIN_NEEDS_TOKENS = {
         }
     },
     "then": {"properties": {"admin": {"properties": {"tokens": {"properties": {"existingSecret": SOME}}}}}},
+}
+# Its pod would look for a password that is not mounted.
+_ADMIN_NEEDS_KEYS = {
+    "if": {"properties": {"admin": {"properties": {"enabled": {"const": True}}}}},
+    "then": {
+        "properties": {
+            "pipelines": {
+                "items": {
+                    "properties": {
+                        "secretKeys": {"properties": {key: {"required": ["admin"]} for key in ("redis", "kafka")}}
+                    }
+                }
+            }
+        }
+    },
 }
 _MONITOR_NEEDS_TOKEN = {
     "if": {

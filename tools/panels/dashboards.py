@@ -4,7 +4,7 @@
 Invariant: a panel uses only metrics that a service declares; `tests/ship` compares, and runs every query.
 """
 
-from panels.model import Dashboard, Kind, Panel, Row, Unit, query
+from panels.model import P_OR_NONE, Dashboard, Kind, Panel, Row, Unit, query
 
 P = 'pipeline=~"$pipeline"'
 S = f'{P}, sink=~"$sink"'
@@ -52,8 +52,8 @@ FLEET = Dashboard(
     (
         Row("Is anything wrong?", (
             READY,
-            Panel("Alerts firing", "By severity.",
-                  (query(f'count by (severity) (ALERTS{{alertname=~"Tidegate.+", alertstate="firing", {P}}}) or vector(0)',
+            Panel("Alerts firing", "By severity; also those that are of no pipeline: an admin service that is gone.",
+                  (query(f'count by (severity) (ALERTS{{alertname=~"Tidegate.+", alertstate="firing", {P_OR_NONE}}}) or vector(0)',
                          "{{severity}}"),),
                   Unit.COUNT, Kind.STAT, 6, 5, warn=1),
             Panel("Lanes stopped for a person", "A lane that is LOST restarts only by a decision.",
@@ -61,9 +61,9 @@ FLEET = Dashboard(
                          f"(tidegate_processor_lane_lost{{{P}}} or tidegate_admin_lane_lost_flag{{{P}}}))",
                          "{{pipeline}}"),),
                   Unit.COUNT, Kind.STAT, 6, 5, warn=1, alarm=1, runbook="lane-lost"),
-            Panel("Services up", "Scrapes that answer.",
-                  (query('sum by (job) (up{job=~"tidegate-.+"})', "{{job}}"),),
-                  Unit.COUNT, Kind.STAT, 6, 5, warn=1, alarm=1, low_is_bad=True, runbook="reader-down"),
+            Panel("Services up", "Scrapes that answer, of all of a kind.",
+                  (query('avg by (job) (up{job=~"tidegate-.+"})', "{{job}}"),),
+                  Unit.SHARE, Kind.STAT, 6, 5, warn=1, alarm=1, low_is_bad=True, runbook="reader-down"),
         )),
         Row("Does it keep up?", (TOTAL_SECONDS, LATENCY)),
         Row("What goes through?", (EVENTS, LETTERS)),
@@ -170,7 +170,7 @@ SOURCE = Dashboard(
         )),
         Row("Is the conversation alive?", (
             Panel("Heartbeats", "Written to the source, a minute: they keep a quiet database from holding WAL.",
-                  (query(f"60 * sum by (pipeline) (rate(tidegate_reader_written_heartbeats_total{{{P}}}[5m]))",
+                  (query(f"sum by (pipeline) (increase(tidegate_reader_written_heartbeats_total{{{P}}}[5m])) / 5",
                          "{{pipeline}}"),), Unit.PER_MINUTE, runbook="heartbeat-old"),
             Panel("Statuses", "Sent to the server, a second.",
                   (query(f"sum by (pipeline) (rate(tidegate_reader_sent_statuses_total{{{P}}}[$__rate_interval]))",
@@ -200,9 +200,9 @@ DEAD_LETTERS = Dashboard(
                          "{{pipeline}} {{sink}}"),), Unit.COUNT, Kind.STAT, 12, 6, warn=1,
                   runbook="dead-letters-growing"),
             Panel("Share of events", "Dead letters against everything that the lane had to deliver.",
-                  (query(f"sum by (pipeline, sink) (rate(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])) / "
-                         f"clamp_min(sum by (pipeline, sink) (rate(tidegate_admin_lane_events_total{{{S}}}[5m])) + "
-                         f"sum by (pipeline, sink) (rate(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])), 1e-9)",
+                  (query(f"sum by (pipeline, sink) (increase(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])) / "
+                         f"clamp_min(sum by (pipeline, sink) (increase(tidegate_admin_lane_events_total{{{S}}}[5m])) + "
+                         f"sum by (pipeline, sink) (increase(tidegate_admin_lane_dead_letters_total{{{S}}}[5m])), 1e-9)",
                          "{{pipeline}} {{sink}}"),), Unit.SHARE, Kind.STAT, 12, 6, warn=0.0001, alarm=0.01,
                   runbook="dead-letters-growing"),
         )),

@@ -54,6 +54,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if $keys.source -}}{{- $_ := set $config.source "password" (printf "${file:%s/source}" $folder) -}}{{- end -}}
 {{- if $keys.redis -}}{{- $_ := set $config.redis "password" (printf "${file:%s/redis}" $folder) -}}{{- end -}}
 {{- if $keys.kafka -}}{{- $_ := set (get $config.kafka "security") "password" (printf "${file:%s/kafka}" $folder) -}}{{- end -}}
+{{- $known := list -}}{{- range $config.sinks -}}{{- $known = append $known .name -}}{{- end -}}
+{{- range $sink, $_ := default dict $keys.sinks -}}
+{{- if not (has $sink $known) -}}{{- fail (printf "pipeline %s: secretKeys.sinks has a key for %s, and its sinks are %s." $.name $sink (join ", " $known)) -}}{{- end -}}
+{{- end -}}
 {{- range $sink := $config.sinks -}}
 {{- if hasKey (default dict $keys.sinks) $sink.name -}}
 {{- $options := default dict $sink.options -}}
@@ -127,7 +131,7 @@ without items would hold all that the secret has. */ -}}
 {{- $ports := get .root.Values.networkPolicy.ports .kind | default list -}}
 {{- range $pipeline := .root.Values.pipelines -}}
 {{- range include (printf "tidegate.addresses.%s" $.kind) $pipeline.config | fromJsonArray -}}
-{{- $named := regexFind ":[0-9]+(/|$)" .address | trimPrefix ":" | trimSuffix "/" -}}
+{{- $named := regexFind ":[0-9]+([/?#]|$)" .address | trimPrefix ":" | trimAll "/?#" -}}
 {{- $ports = append $ports (int (default .usual $named)) -}}
 {{- end -}}
 {{- end -}}

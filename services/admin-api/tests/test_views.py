@@ -65,6 +65,13 @@ def test_a_lane_that_never_acked_has_an_unknown_lag(config: PipelineConfig) -> N
     assert view.confirm is None
 
 
+def test_a_reader_that_fails_at_its_start_says_nothing_of_lags_and_hides_no_ack(config: PipelineConfig) -> None:
+    """It has produced nothing by then: that a lane has all of it would be made up."""
+    reader = make_reader(generation="", produced_lsn=0, raw_offset=-1, state=ServiceState.FAILED, failure=FAILURE)
+    lane = pipeline_view(config, make_observation(reader), Levels()).lanes[0]
+    assert (lane.ack, lane.lag, lane.lag_frames) == (make_ack(), None, None)
+
+
 @pytest.mark.parametrize(("since", "expected"), [(30_000_000, 0.02), (90_000_000, None), (NOW, None)])
 def test_a_latency_of_long_ago_is_none_of_now(config: PipelineConfig, since: int, expected: float | None) -> None:
     """The lane said 20 ms while nothing moved."""

@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.admin_process import AdminPlace
+from kit.admin_process import AdminPlace, admin_place
 from kit.frames import RawLog, row
 from kit.letters import make_letter
+from kit.pipelines import document, free_port, written
 from kit.topics import append, make_topic
 from kit.wait import wait
 
@@ -51,6 +54,47 @@ def test_lists_are_tables_and_json(place: AdminPlace, token: str) -> None:
     assert "NAME" in table.stdout
     assert {each["name"] for each in json.loads(listed.stdout)["items"]} == {"everything", "mine"}
     assert run(place, token, "source", "columns", "public.orders").stdout.count("\n") >= 5
+
+
+@pytest.fixture(scope="module")
+def of_two(postgres, kafka, redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminPlace]:
+    """One service with two pipelines, as the chart's."""
+    first, second = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
+    name, address = f"t{uuid.uuid4().hex[:12]}", {"http": f"127.0.0.1:{free_port()}"}
+    servers = {"kafka": kafka.bootstrap, "redis_url": redis.url, "postgres": postgres.dsn()}
+    other = written(second, document(f"{name}-other", admin=address, **servers))
+    with admin_place(
+        first,
+        name,
+        dsn=postgres.dsn(),
+        bootstrap=kafka.bootstrap,
+        redis_url=redis.url,
+        options=("--config", str(other)),
+        admin=address,
+    ) as made:
+        yield made
+
+
+def test_of_several_pipelines_one_is_named_before_the_command_or_at_its_end(of_two: AdminPlace) -> None:
+    name = of_two.config.pipeline
+    unnamed = of_two.command("slot", "list", "--json")
+    named = [
+        of_two.command("slot", "--pipeline", name, "list", "--json"),
+        of_two.command("slot", "list", "--json", "--pipeline", name),
+        of_two.command("slot", "list", "-p", name, "--json"),
+        of_two.command("slot", "-p", "another", "list", "--json", f"-p{name}"),
+    ]
+    assert (unnamed.returncode, "PIPELINE_AMBIGUOUS" in unnamed.stderr) == (2, True)
+    assert [(each.returncode, each.stderr) for each in named] == [(0, "")] * 4
+    assert "PIPELINE_UNKNOWN" in of_two.command("slot", "list", "-p", "another").stderr
+
+
+def test_what_is_said_of_the_service_counts_wherever_it_is_said(place: AdminPlace, token: str) -> None:
+    """The environment does not come between what is typed before a command and the command."""
+    nowhere = "http://127.0.0.1:1"
+    assert run(place, token, "publication", "list", "--url", place.url, "--token", token).returncode == 0
+    assert "ADMIN_UNAVAILABLE" in run(place, token, "publication", "list", "--url", nowhere).stderr
+    assert "ADMIN_UNAVAILABLE" in run(place, token, "publication", "--url", nowhere, "list").stderr
 
 
 def test_a_token_may_be_in_a_file(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import redis as redis_client
 from kit.admin import make_ack, make_lane, make_reader
+from kit.epoch_examples import LINEAGE
 from kit.pipelines import checked, document, secrets_of
 
 from tidegate.contracts import names
@@ -72,3 +73,16 @@ def test_an_ack_is_believed_in_its_own_generation_only(there: Place) -> None:
         there.acked(generation, value.encode())
         seen.append(there.read().acks.get("events"))
     assert seen == [ack, None, ack, None, foreign]
+
+
+def test_acks_are_told_of_where_the_pipeline_was_while_its_reader_fails_at_the_start(there: Place) -> None:
+    """Such a reader says no generation: a lost slot is then what a person asks about."""
+    ack = replace(make_ack(), generation=LINEAGE.generation.id)
+    there.acked(ack.generation, ack.encode())
+    there.told("")
+    seen = [there.read().acks.get("events")]
+    there.client.set(names.lineage_key(there.pipeline), LINEAGE.encode())
+    seen.append(there.read().acks.get("events"))
+    there.told(OTHER)
+    seen.append(there.read().acks.get("events"))
+    assert seen == [None, ack, None]

@@ -122,6 +122,11 @@ def snapshot_tables_key(pipeline: str, snapshot: str) -> str:
     return f"tidegate:{pipeline}:snapshot:{snapshot}:tables"
 
 
+def every_key(pipeline: str) -> str:
+    """Pattern of all keys of a pipeline: no two pipelines' overlap."""
+    return f"tidegate:{pipeline}:*"
+
+
 def _of_writer(name: str, writer: int) -> str:
     """The first one's is the lane's; no sink's name has a dot."""
     return f"{name}.{writer}" if writer else name

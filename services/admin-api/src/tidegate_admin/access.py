@@ -63,14 +63,19 @@ class PipelineAccess:
     def has_sink(self, name: str) -> bool:
         return any(sink.name == name for sink in self.config.sinks)
 
+    async def leave_raw_topic(self) -> None:
+        """Before it is deleted: a client that goes on asking for it may have the brokers make it again."""
+        await self.tail.close()
+        await self.tail.topic.close()
+        await self.raw.close()
+        self.known = Known()
+
     async def close(self) -> None:
         if self._letters is not None:
             await self._letters.close()
         await self.sessions.close()
         await self.searches.close()
-        await self.tail.close()
-        await self.tail.topic.close()
-        await self.raw.close()
+        await self.leave_raw_topic()
         client, self._redis = self._redis, None
         if client is not None:
             await client.aclose()

@@ -47,7 +47,7 @@ class Once:
     def __init__(self, of: PipelineAccess, caller: Caller, key: str | None, fingerprint: str) -> None:
         self._of = of
         self._fingerprint = fingerprint
-        self._name = f"tidegate:{of.config.pipeline}:once:{caller.id}:{key.strip(chr(34))}" if key else None
+        self._name = f"{answers_key(of.config.pipeline)}{caller.id}:{key.strip(chr(34))}" if key else None
 
     async def do(self, action: Action, status: HTTPStatus = HTTPStatus.OK) -> JSONResponse:
         if self._name is None:
@@ -108,3 +108,8 @@ async def _once(request: Request, of: Of, caller: Asking, key: Key = None) -> On
 
 
 DoneOnce = Annotated[Once, Depends(_once)]
+
+
+def answers_key(pipeline: str) -> str:
+    """What all keys of kept answers begin with."""
+    return f"tidegate:{pipeline}:once:"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -110,6 +111,8 @@ def commands(found: Any, *words: str) -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
+ASKING = {"pipelines", "lane", "config", "slot", "publication", "source", "snapshot", "dlq", "frames"}
+"""Groups whose commands ask the service."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -118,6 +121,14 @@ def test_every_command_and_every_option_explains_itself(name: str) -> None:
     silent = [each.name for each in command.params if each.param_type_name == "option" and not each.help]
     assert command.help
     assert silent == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.split()[0] in ASKING])
+def test_where_the_service_is_may_be_said_behind_the_command_too(name: str) -> None:
+    """And none of its own options is called so."""
+    options = Counter(option for each in COMMANDS[name].params for option in each.opts if option.startswith("-"))
+    assert [options[each] for each in ("--url", "--token", "--pipeline", "-p")] == [1, 1, 1, 1]
+    assert max(options.values()) == 1
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *{each.split()[0] for each in COMMANDS}, ""])

@@ -154,7 +154,7 @@ def _went_back(what: str) -> StreamError:
         what,
         code="SOURCE_WENT_BACK",
         remedy="The server was restored from a backup or a disk snapshot, and written since. What the sinks have "
-        "beyond that point is not its history. Decide which one is right; for the server's, begin anew: a new raw "
-        "topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage. If it was not restored, "
+        "beyond that point is not its history. Decide which one is right; for the server's, begin anew: drop the slot, "
+        "`tidegate pipelines forget`, and take a new snapshot for the sinks. If it was not restored, "
         "but source.publication was changed and Redis emptied: start once with that of before, then change it.",
     )

@@ -43,9 +43,7 @@ from tidegate_reader.raw_log import RawLog
 from tidegate_reader.tail import Tail, reach_of
 
 GAP_LOST = "GAP_LOST"
-BEGIN_ANEW = (
-    "begin anew: a new raw topic, a new snapshot for the sinks, and in Redis no key tidegate:<pipeline>:lineage."
-)
+BEGIN_ANEW = "begin anew: drop the slot, `tidegate pipelines forget`, and take a new snapshot for the sinks."
 _BIRTH = struct.Struct(">Q")
 
 

@@ -18,7 +18,6 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.gap import GapReason
-from tidegate.contracts.names import lineage_key
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate.failpoints import Failpoint, reach
 from tidegate.lsn import Lsn
@@ -91,8 +90,7 @@ class SlotMaking:
         loss = StreamError(
             f"slot {name} is gone, and this pipeline has read from it",
             code="SLOT_MISSING",
-            remedy=f"{LOST_REMEDY} If the pipeline is to begin anew: delete the raw topic, and in Redis "
-            f"{lineage_key(self._config.pipeline)}.",
+            remedy=f"{LOST_REMEDY} The steps are in docs/operations/slot-lost.md.",
         )
         if not self._config.source.slot.create:
             raise loss

@@ -12,7 +12,7 @@ from tidegate_admin.cli import output
 from tidegate_admin.cli.client import Client
 from tidegate_admin.cli.context import Limit, asking, group, show, show_list, text
 from tidegate_admin.cli.lane import Seconds, ask_all
-from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, path_of
+from tidegate_admin.cli.options import URL, Json, Pipeline, TokenOption, Url, Yes, confirmed, path_of
 from tidegate_admin.cli.waiting import until
 
 pipelines = group("Pipelines: reader, lanes, lag by stage, slot, gate.")
@@ -69,6 +69,26 @@ def changes(context: typer.Context, limit: Limit = 50, json: Json = False) -> No
     asked = asking(context)
     items = asked.client.pages(f"{asked.path}/changes", limit)
     show_list(items, ("time", "operation", "caller", "address", "status", "path"), as_json=json)
+
+
+@pipelines.command()
+def forget(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="PIPELINE")],
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Also where lanes lack what the raw topic holds: it is lost to them.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Have a pipeline begin anew whose slot is gone: its raw topic and what Redis has of it are deleted.
+
+    Stop its reader and its processor first. Dead letters and the topics of sinks stay. Takes the scope destroy.
+    """
+    asked = asking(context)
+    confirmed(f"Delete the raw topic of {name}, and what Redis has of it", yes=yes, word=name)
+    body = {"confirm": name, "accept_loss": accept_loss}
+    show(asked.client.post(f"/api/v1/pipelines/{name}/forget", body), as_json=json)
 
 
 @frames.command("list")

@@ -1,16 +1,20 @@
-"""/api/v1/pipelines: read-only. No logic: the watch has looked, the schema says it."""
+"""/api/v1/pipelines: what the watch has seen, as the schema says it, and how one begins anew."""
 
 import asyncio
 import json
 from collections.abc import Iterable
+from functools import partial
 
 from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
 
-from tidegate_admin.deps import Deps, Given, PipelineName
+from tidegate_admin.deps import Deps, Given, Of, PipelineName
 from tidegate_admin.errors import pipeline_not_seen, pipeline_unknown
+from tidegate_admin.once import DoneOnce
 from tidegate_admin.paging import Cursor, Limit, encode_cursor, text_cursor
+from tidegate_admin.pipelines.forgetting import forget
 from tidegate_admin.pipelines.pictures import Rendering
-from tidegate_admin.pipelines.schemas import PipelineList, PipelineModel
+from tidegate_admin.pipelines.schemas import ForgetPipeline, PipelineForgotten, PipelineList, PipelineModel
 from tidegate_admin.security.scopes import Scope, needs
 
 router = APIRouter(prefix="/api/v1/pipelines", tags=["pipelines"])
@@ -35,6 +39,14 @@ async def get_pipeline(name: PipelineName, deps: Given) -> Response:
     if picture is None:
         raise pipeline_not_seen(name)
     return _json(picture)
+
+
+@router.post(
+    "/{name}/forget", summary="Have a pipeline begin anew whose slot is gone", response_model=PipelineForgotten
+)
+@needs(Scope.DESTROY)
+async def forget_pipeline(of: Of, once: DoneOnce, wanted: ForgetPipeline) -> JSONResponse:
+    return await once.do(partial(forget, of, wanted))
 
 
 async def pictures(deps: Deps, names: Iterable[str], rendering: Rendering) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tidegate.checkpoint.connect import connect_async
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
 from tidegate.contracts.ack import Ack, decode_ack
+from tidegate.contracts.lineage import Lineage, decode_lineage
 from tidegate.contracts.status import LaneStatus, ReaderStatus
 from tidegate.errors import ConfigError, DecodeError, TransientError
 from tidegate_admin.slots.service import SlotView
@@ -83,6 +84,7 @@ class StatusReader:
         self._client: redis.asyncio.Redis | None = None
         self._readers: _Values[ReaderStatus] = _Values()
         self._lanes: _Values[LaneStatus] = _Values()
+        self._lineages: _Values[Lineage] = _Values()
         self._generation = ""
         self._acks: _Values[Ack] = _Values()
         """Of that generation: what is an ack in one is none in another."""
@@ -110,11 +112,14 @@ class StatusReader:
     async def _ask(self) -> Statuses:
         client = self._client = self._client or connect_async(self._config.redis)
         pipeline, sinks = self._config.pipeline, [sink.name for sink in self._config.sinks]
-        keys = [names.reader_status_key(pipeline), *(names.lane_status_key(pipeline, sink) for sink in sinks)]
-        reader_value, *lane_values = await client.mget(keys)
+        keys = [names.reader_status_key(pipeline), names.lineage_key(pipeline)]
+        keys += [names.lane_status_key(pipeline, sink) for sink in sinks]
+        reader_value, lineage_value, *lane_values = await client.mget(keys)
         reader = self._readers.read("", reader_value, ReaderStatus.decode)
         lanes = await _each(sinks, lane_values, lambda sink, value: self._lanes.read(sink, value, LaneStatus.decode))
-        generation = reader.generation if reader else ""
+        lineage = self._lineages.read("", lineage_value, decode_lineage)
+        # A reader that failed at its start has not said where: acks are then of where the one before it worked.
+        generation = (reader.generation if reader else "") or (lineage.generation.id if lineage else "")
         if not generation or not sinks:
             return Statuses(reader, lanes)
         if generation != self._generation:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.contracts.status import Failure, LaneStatus
 from tidegate.lag import Lag
@@ -240,6 +240,21 @@ class PipelineModel(BaseModel):
 class PipelineList(BaseModel):
     items: list[PipelineModel]
     next_cursor: str | None = Field(None, description="Give it as `cursor` for the next page; null: this is the last.")
+
+
+class ForgetPipeline(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    confirm: str = Field(max_length=64, description="The pipeline's name, typed again.")
+    accept_loss: bool = Field(
+        False, description="Also where lanes have not delivered all that the raw topic holds: nobody delivers it then."
+    )
+
+
+class PipelineForgotten(BaseModel):
+    name: str
+    topics: list[str] = Field(description="Deleted now, the raw topic first. Empty: they were gone before.")
+    keys: int = Field(description="Deleted now in Redis.")
 
 
 def slowest(view: PipelineView) -> Lag | None:

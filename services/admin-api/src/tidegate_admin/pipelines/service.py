@@ -132,7 +132,7 @@ def forecast_seconds(view: PipelineView) -> float | None:
 def _lane_view(sink: SinkConfig, statuses: Statuses, time: int, levels: Levels) -> LaneView:
     lane, ack, reader = statuses.lanes.get(sink.name), statuses.acks.get(sink.name), statuses.reader
     behind, frames = None, None
-    if reader is not None and ack is not None:
+    if reader is not None and reader.generation and ack is not None:
         newest_commit = (time - lane.last_commit_time) / 1e6 if lane and lane.last_commit_time else None
         behind = lag(reader.produced_lsn, ack.safe_lsn, levels.produced, time / 1e6, newest_commit)
         frames = max(0, reader.raw_offset - ack.offset) if behind is not IDLE else 0

@@ -11,8 +11,8 @@
 from tidegate.errors import ConfigError, StreamError, TidegateError, TransientError
 
 LOST_REMEDY = (
-    "The WAL between the sinks and the server is gone. Decide: drop the slot and the raw topic and take a new "
-    "snapshot, or restore the source. Nothing is created again silently."
+    "The WAL between the sinks and the server is gone. Decide: begin anew (drop the slot, `tidegate pipelines forget`, "
+    "take a new snapshot), or restore the source. Nothing is created again silently."
 )
 # libpq gives no SQLSTATE for a refused connection, only the server's text (or its translation, then it is transient).
 _FOR_A_PERSON = (
