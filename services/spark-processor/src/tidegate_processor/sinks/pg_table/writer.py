@@ -27,7 +27,8 @@ from tidegate_processor.sinks.pg_table.state import SinkState
 from tidegate_processor.sinks.pg_table.targets import Targets
 from tidegate_processor.sinks.shared.change_batches import ChangeBatches
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterBox
-from tidegate_processor.sinks.shared.postgres import COMMIT, Connection, RefusedValueError, mapped, run, savepoint
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import COMMIT, RefusedValueError, mapped, run, savepoint
 from tidegate_processor.speaking import Speak, nobody_listens
 
 
@@ -53,6 +54,7 @@ class PgTableSink:
 
     def open(self) -> Cursor | None:
         connection = connect_to_target(self._config, self._sink)
+        connection.speak = self._speak
         state = state_of(connection, self._config, self._sink)
         self._opened = connection, state, Targets(connection, self._options, self._config.pipeline)
         with mapped("take the target over"):
@@ -90,7 +92,7 @@ class PgTableSink:
         if is_there:
             _, targets = self._entered()
             with mapped("follow a change of a table"):
-                targets.follow(step, self._speak)
+                targets.follow(step)
 
     def _apply(self, connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
         before = len(rejected)
@@ -99,7 +101,7 @@ class PgTableSink:
                 return apply_in_bulk(connection, tables, rejected)
         except RefusedValueError:
             del rejected[before:]
-        return apply_one_by_one(connection, tables, rejected, self._speak)
+        return apply_one_by_one(connection, tables, rejected)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._letters.send(letters)

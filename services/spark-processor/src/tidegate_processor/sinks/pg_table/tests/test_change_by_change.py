@@ -8,6 +8,7 @@ from kit.pg_targets import KEYED, deliver, relation
 from kit.sink_rigs import PgTableRig
 
 from tidegate.pgoutput.messages import Insert, Relation, Truncate
+from tidegate_processor.sinks.shared import pg_connection
 
 
 @pytest.fixture
@@ -15,13 +16,15 @@ def rig(prefix: str, kafka, postgres, tmp_path: Path) -> PgTableRig:
     return PgTableRig(prefix, kafka.bootstrap, "redis://127.0.0.1:1", tmp_path, postgres)
 
 
-def test_a_frame_that_comes_in_change_by_change_is_not_silent(rig: PgTableRig) -> None:
+def test_a_frame_that_comes_in_change_by_change_is_not_silent(rig: PgTableRig, monkeypatch) -> None:
     """A lane that said nothing for 15 s was killed, and met the same frame again: for ever."""
+    monkeypatch.setattr(pg_connection, "_SPEAK_SECONDS", 0.0)
     spoken: list[bool] = []
     rig.ask("CREATE TABLE orders (id int PRIMARY KEY, note varchar(5))")
     messages = [row(at, "long!!" if at == 7 else "short") for at in range(50)]
     receipt = deliver(rig, [relation(*KEYED)], messages, speak=lambda: spoken.append(True))
-    assert (len(receipt.rejected), len(rig.rows()), len(spoken)) == (1, 49, 50)
+    assert (len(receipt.rejected), len(rig.rows())) == (1, 49)
+    assert len(spoken) >= 50
 
 
 def referring(rig: PgTableRig) -> tuple[Relation, Relation]:
