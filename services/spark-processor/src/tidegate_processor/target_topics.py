@@ -75,6 +75,19 @@ class TargetTopics:
                 self._ask(admin, _introduce(producer, admin, there))
         return {topic: refusals.get(topic) or self._terms[topic] for topic in topics}
 
+    def needed(self, topic: str, settings: Mapping[str, str], producer: Producer) -> Terms:
+        """Of one without which the lane can not go on: that there can be none is no fault of a record."""
+        terms = self.terms([topic], settings, producer)[topic]
+        if isinstance(terms, RecordError):
+            raise StreamError(
+                f"the lane needs a topic named {topic}, and Kafka takes none: another one differs only in dots and "
+                "underscores",
+                code="TOPIC_TAKEN",
+                remedy="Give the option transaction_topic another name; or, beside the topic of dead letters, remove "
+                "the other one. Then resume the lane, which goes on at its cursor.",
+            ) from terms
+        return terms
+
     def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
         refusals = {}
         factor = self._replication_factor

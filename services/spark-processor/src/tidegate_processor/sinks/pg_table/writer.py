@@ -1,7 +1,7 @@
 """Rows into the target: staged by COPY, applied in bulk, committed with the cursor in one transaction.
 
     write    BEGIN, lock the lane's row → a savepoint a frame: COPY, DELETE, INSERT … ON CONFLICT, UPDATE for each table
-             a value is refused → back to the savepoint, change by change: the refused one alone is rejected
+             a value is refused or is no text → back to the savepoint, change by change: that one alone is rejected
     commit   dead letters durable → cursor → COMMIT
 
 Invariant: rows and cursor are committed together or not at all, by the newest holder only.
@@ -16,7 +16,7 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame, FrameKind
-from tidegate.errors import TransientError
+from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.pg_table.apply import Table, apply_in_bulk, apply_one_by_one
@@ -99,7 +99,7 @@ class PgTableSink:
         try:
             with savepoint(connection, "write"):
                 return apply_in_bulk(connection, tables, rejected)
-        except RefusedValueError:
+        except (RefusedValueError, RecordError):  # of one change, and which it is shows only by itself
             del rejected[before:]
         return apply_one_by_one(connection, tables, rejected)
 
