@@ -34,6 +34,10 @@ class DeadLetterTopic:
         batch = [{"value": _value(letter, largest), "key": letter.lane.encode()} for letter in letters]
         producer.send(self._topic, _FIRST_PARTITION, batch)
 
+    def make(self, producer: LaneProducer) -> None:
+        """Where it is missing; or say why there can be none."""
+        self._largest_bytes(producer.client)
+
     def _largest_bytes(self, producer: Producer) -> int:
         return self._topics.needed(self._topic, _SETTINGS, producer).largest_bytes
 
