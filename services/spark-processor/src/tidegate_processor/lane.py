@@ -264,7 +264,7 @@ class Lane:
     @property
     def _is_silent(self) -> bool:
         patience = _FIRST_WORD_SECONDS if self.status is None else _SILENT_SECONDS
-        return self._heart.silent_seconds() > patience and self._heart.redis_answers()
+        return self._heart.silent_seconds() > patience and self._heart.may_hear()
 
     def _fail(self, failure: Failure) -> None:
         self._query.end()
