@@ -94,3 +94,24 @@ def test_an_outage_of_redis_is_no_silence_of_the_lane(monkeypatch, has_spoken: b
         clock[0] += 0.2
         heart.read()
     assert 19 < heart.silent_seconds() < 22
+
+
+def test_a_redis_that_answers_and_takes_nothing_is_no_silence_of_the_lane(client, prefix: str, monkeypatch) -> None:
+    """All lanes were killed again and again while it was full."""
+    clock = [1000.0]
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    heart = Heartbeat(client, prefix, "events")
+    says(client, prefix, heart.begin(), 1)
+    heart.read()
+    client.config_set("maxmemory", "1")
+    try:
+        clock[0] += 20
+        heart.read()
+        silent = heart.silent_seconds()
+        assert (silent, heart.may_hear()) == (20, False)
+        assert heart.silent_seconds() == 0
+    finally:
+        client.config_set("maxmemory", "0")
+    clock[0] += 20
+
+    assert (heart.silent_seconds(), heart.may_hear()) == (20, True)

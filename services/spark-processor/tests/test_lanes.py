@@ -31,6 +31,7 @@ class StandIn:
     def __init__(self, config: PipelineConfig, sink: str) -> None:
         self.config, self.sink, self.state = config, sink, LaneState.RUNNING
         self.may_leave = False
+        self.restarts = 0
 
     def begin_stop(self) -> None:
         self.state = LaneState.WAITING
@@ -98,6 +99,21 @@ def test_both_at_once_and_another_one_reconfigured() -> None:
         lanes.renew(lane)
 
     assert by_name(lanes).keys() == {"a", "c"}
+    assert by_name(lanes)["a"].config.sink("a").transforms
+
+
+def test_restarts_are_counted_on_from_lane_to_lane_of_a_sink() -> None:
+    """They went back to none when the file was changed, and whoever adds them up saw a process that had begun anew."""
+    lanes = made("a", "b")
+    for lane in lanes:
+        lane.restarts, lane.may_leave = 3, True  # type: ignore[attr-defined]
+    for wanted in (config("a", masked=["a"]), config("a", "b", masked=["a"])):
+        lanes.follow(wanted)
+        lanes.settle()
+        for lane in lanes:
+            lanes.renew(lane)
+
+    assert {lane.sink: lane.restarts for lane in lanes} == {"a": 3, "b": 3}
     assert by_name(lanes)["a"].config.sink("a").transforms
 
 

@@ -154,6 +154,49 @@ def test_a_paused_lane_stands_whatever_is_restarted_and_goes_on_where_it_was(fle
         assert numbers(box, 4) == [1, 2, 3, 4]
 
 
+def test_a_redis_that_is_set_back_to_when_the_lane_was_paused_does_not_stop_it(fleet: FedProcessor) -> None:
+    """It drained, and stood for ever: it said each second that it did."""
+    control = names.lane_control_key(fleet.pipeline, "events")
+    fleet.processor.start()
+    fleet.rows(1)
+    with inbox(fleet.bootstrap, fleet.orders) as box:
+        numbers(box, 1)
+        assert asked(fleet, Asked.PAUSE).result is Result.DONE
+        copied = fleet.client.get(control)
+        assert asked(fleet, Asked.RESUME).result is Result.DONE
+        fleet.rows(2)
+        numbers(box, 2)
+
+        fleet.client.set(control, copied)
+        fleet.rows(3)
+        numbers(box, 3)
+        heard = fleet.status()
+        wait(lambda: fleet.status() != heard, 10, "it has looked at what it is told")
+        fleet.rows(4)
+
+        assert numbers(box, 4) == [1, 2, 3, 4]
+    assert fleet.figure("lane_restarts") == 0
+
+
+def test_a_lane_that_begins_while_redis_takes_nothing_does_not_stand(fleet: FedProcessor) -> None:
+    """What it is told then is what stopped the one before."""
+    fleet.processor.start()
+    fleet.rows(1)
+    with inbox(fleet.bootstrap, fleet.orders) as box:
+        numbers(box, 1)
+        assert fleet.processor.stop() == 0
+        fleet.client.config_set("maxmemory", "1")
+        try:
+            fleet.processor.start()
+            fleet.rows(2)
+            numbers(box, 2)
+            fleet.rows(3)
+
+            assert numbers(box, 3) == [1, 2, 3]
+        finally:
+            fleet.client.config_set("maxmemory", "0")
+
+
 def test_a_rewound_lane_delivers_the_same_events_again_and_its_ack_stays(fleet: FedProcessor) -> None:
     fleet.processor.start()
     places = []

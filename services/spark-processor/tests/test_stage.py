@@ -100,6 +100,17 @@ def test_a_lane_that_is_told_to_stop_does_not_work_its_backlog_off_first(clock: 
     assert link.acks[-1] == len(sink.delivered)
 
 
+def test_a_stop_that_was_told_to_an_earlier_incarnation_is_not_obeyed(clock: list[float], monkeypatch) -> None:
+    """Redis was set back to when the lane was paused: the one that had gone on drained, and stood for ever."""
+    link, sink = Link(clock), MemorySink()
+    monkeypatch.setattr(link, "control", lambda: LaneControl(0, Command.STOP))
+
+    Fed(backlog(50), sink, link)._write()
+
+    assert len(sink.delivered) == 50
+    assert {state for _, state in link.reports} == {State.RUNNING}
+
+
 def test_frames_that_take_no_time_share_a_commit(clock: list[float]) -> None:
     link, sink = Link(clock), MemorySink()
 

@@ -11,6 +11,7 @@ from kit.pipelines import checked, document, secrets_of
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 
+from tidegate.backoff import Backoff
 from tidegate.config.sinks import Trigger
 from tidegate.contracts.status import State
 from tidegate.errors import ExitCode, TransientError
@@ -82,6 +83,30 @@ def test_an_idle_lane_that_leaves_micro_batches_has_drained_at_once() -> None:
 
     assert lane._has_drained()
     assert said == [State.DRAINED]
+
+
+@pytest.mark.parametrize("trigger", [Trigger.REALTIME, Trigger.BATCH])
+def test_a_lane_that_has_drained_unasked_is_started_again(trigger: Trigger) -> None:
+    """It says each second that it stands, so it is not silent; in micro-batches the driver said that it runs."""
+    ended: list[str] = []
+    query = SimpleNamespace(isActive=True, status={"isTriggerActive": False}, stop=lambda: ended.append("query"))
+    lane = draining(query, trigger)
+    lane.state, lane.restarts, lane._until = LaneState.RUNNING, 0, None
+    lane._query._checkpoint, lane._started = None, time.monotonic()
+    lane._pace = SimpleNamespace(changes=lambda *_, **__: False)  # type: ignore[assignment]
+    lane._backoff = Backoff(0.5, longest_seconds=30, healthy_seconds=60)
+    lane._heart = SimpleNamespace(  # type: ignore[assignment]
+        read=lambda: None,
+        status=SimpleNamespace(state=State.DRAINED, failure=None),
+        speak=lambda _: ended.append("spoken"),
+    )
+
+    lane._watch()
+
+    assert (lane.state, lane.restarts, ended) == (LaneState.WAITING, 1, ["query"])
+    assert lane.failure is not None
+    assert lane.failure.code == "LANE_DRAINED"
+    assert lane._next_try > time.monotonic()
 
 
 def test_lanes_are_stopped_in_order_whatever_becomes_of_one_of_them() -> None:

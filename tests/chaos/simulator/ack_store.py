@@ -7,6 +7,7 @@ for it, which that test proves to be the same.
 import json
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +16,17 @@ from chaos.simulator.memory import remembered_ack
 
 from tidegate.checkpoint.store import AckOutcome, compare
 from tidegate.contracts.ack import Ack
+from tidegate.contracts.names import lane_control_key
 from tidegate.errors import DecodeError
 
 _SNAPSHOTS_KEPT = 12
+_CONTROL = lane_control_key("", "").rpartition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    hashes: dict[str, dict[bytes, bytes]]
+    told: dict[str, bytes]
 
 
 class Redis:
@@ -36,7 +45,7 @@ class Redis:
         self.has_forgotten = False
         self._hashes: dict[str, dict[bytes, bytes]] = {}
         self._values: dict[str, bytes] = {}
-        self._snapshots: list[dict[str, dict[bytes, bytes]]] = []
+        self._snapshots: list[Copied] = []
         self._accepted = accepted
 
     async def __aenter__(self) -> "Redis":
@@ -93,12 +102,21 @@ class Redis:
         read = [_read(value) for each in self._hashes.values() for value in each.values()]
         return [ack for ack in read if ack is not None]
 
+    def copied(self) -> Copied:
+        """Acks, and what lanes were told. The lineage is said anew each second."""
+        told = {key: value for key, value in self._values.items() if key.endswith(_CONTROL)}
+        return Copied(_copy(self._hashes), told)
+
+    def set_back(self, copied: Copied) -> None:
+        others = {key: value for key, value in self._values.items() if not key.endswith(_CONTROL)}
+        self._hashes, self._values = _copy(copied.hashes), others | copied.told
+
     def save(self) -> None:
-        self._snapshots = [*self._snapshots, _copy(self._hashes)][-_SNAPSHOTS_KEPT:]
+        self._snapshots = [*self._snapshots, self.copied()][-_SNAPSHOTS_KEPT:]
 
     def roll_back(self, dice: random.Random) -> None:
         if self._snapshots:
-            self._hashes = _copy(dice.choice(self._snapshots))
+            self.set_back(dice.choice(self._snapshots))
             self.has_forgotten = True
 
     def lose_everything(self) -> None:

@@ -36,6 +36,7 @@ class Fault(StrEnum):
     REDIS_ROLLED_BACK = "redis_rolled_back"
     REDIS_LOST = "redis_lost"
     REDIS_MIXED = "redis_mixed"
+    STOP_OF_LONG_AGO = "stop_of_long_ago"
     # processor
     WORKER_KILL = "worker_kill"
     TWO_INCARNATIONS = "two_incarnations"
@@ -70,6 +71,9 @@ RARE = frozenset(
 
 OF_THE_FILE = (Fault.SINK_ADDED, Fault.SINK_REMOVED)
 """By hand, and no fault: drawn by dice of their own."""
+
+DRAWN_APART = (*OF_THE_FILE, Fault.STOP_OF_LONG_AGO)
+"""By dice of their own: steps that were planned before there were such faults stay as they were."""
 
 
 def broken_link() -> TidegateError:

@@ -170,6 +170,21 @@ def _redis_mixed(world: World, dice: random.Random) -> bool:
     return True
 
 
+def _stop_of_long_ago(world: World, dice: random.Random) -> bool:
+    """A lane that stood goes on, and Redis says what made it stand: it is set back to a copy, or took nothing since."""
+    lane = dice.choice(world.lanes)
+    if lane.worker is None or lane.lost is not None or world.time.now < lane.paused_until or not world.redis.is_up:
+        return False
+    lane.post_stop()
+    lane.turn(5)
+    if lane.worker is not None:
+        return False
+    copied = world.redis.copied()
+    lane.start()
+    world.redis.set_back(copied)
+    return True
+
+
 def _worker_kill(world: World, dice: random.Random) -> bool:
     worker = dice.choice(world.lanes).worker
     if worker is not None:
@@ -257,6 +272,7 @@ _INJECTIONS: dict[Fault, Callable[[World, random.Random], bool]] = {
     Fault.REDIS_ROLLED_BACK: _redis_rolled_back,
     Fault.REDIS_LOST: _redis_lost,
     Fault.REDIS_MIXED: _redis_mixed,
+    Fault.STOP_OF_LONG_AGO: _stop_of_long_ago,
     Fault.WORKER_KILL: _worker_kill,
     Fault.TWO_INCARNATIONS: _two_incarnations,
     Fault.SEAM: _seam,

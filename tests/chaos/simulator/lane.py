@@ -136,9 +136,9 @@ class Worker:
         control = self._link.control()
         if control is None:
             return
-        if control.incarnation > self.incarnation:
+        if control.supersedes(self.incarnation):
             raise TransientError("superseded", code="LANE_SUPERSEDED")
-        if control.command is Command.STOP:
+        if control.stops(self.incarnation):
             self._is_draining = True
 
     def _die_at(self, point: KillPoint) -> None:
@@ -167,6 +167,7 @@ class Lane:
         self.paused_until = 0.0
         self._world = world
         self._incarnation = 0
+        self._is_told_to_stop = False
         self._kept: Worker | None = None
         self._next_try = 0.0
         self._backoff = 0.5
@@ -184,8 +185,10 @@ class Lane:
         error = self._run(worker, most)
         if error is not None:
             self._failed(error)
-        elif worker.is_drained:
+        elif worker.is_drained and self._is_told_to_stop:
             self.worker = None
+        elif worker.is_drained:
+            self._failed(TransientError("the lane drained, and nobody had told it to", code="LANE_DRAINED"))
 
     def old_turn(self, most: int) -> None:
         """A worker that the driver has given up and that lives on."""
@@ -196,6 +199,7 @@ class Lane:
 
     def start(self) -> None:
         self._incarnation += 1
+        self._is_told_to_stop = False
         self._post(Command.RUN)
         raw = self._world.topic.view()
         cursor = decode_cursor(self.server.cursor) if self.server.cursor else None
@@ -205,6 +209,7 @@ class Lane:
         self.worker = Worker(self._world, self, self._incarnation, source)
 
     def post_stop(self) -> None:
+        self._is_told_to_stop = True
         self._post(Command.STOP)
 
     def rewind(self, to: Position | None) -> bool | None:

@@ -23,6 +23,7 @@ import tidegate_reader.required_sinks
 import tidegate_reader.resume
 import tidegate_reader.transactions
 from tidegate.contracts.branch import Branch
+from tidegate.contracts.control import Command, LaneControl
 from tidegate.lsn import Lsn
 from tidegate_reader.feedback import Levels
 
@@ -213,6 +214,18 @@ def _let_go_unrecorded() -> list[_Patch]:
     return [(tidegate_reader.required_sinks, "tombstone", nothing)]
 
 
+def _stop_of_long_ago_obeyed() -> list[_Patch]:
+    """And the driver, who goes by what the stage says of itself, takes it for one that works."""
+    failed = lane.Lane._failed
+
+    def stands(self: Any, error: Any) -> None:
+        if error.code != "LANE_DRAINED":
+            failed(self, error)
+
+    any_stop = lambda self, incarnation: self.command is Command.STOP  # noqa: E731
+    return [(LaneControl, "stops", any_stop), (lane.Lane, "_failed", stands)]
+
+
 def _tampering(change: Callable[[list[Any]], list[Any]]) -> Callable[..., Any]:
     write = sink.Sink.write
 
@@ -248,6 +261,7 @@ MUTANTS: dict[str, Callable[[], list[_Patch]]] = {
     "random event ids": _random_event_ids,
     "dead letter dropped": _dead_letter_dropped,
     "no fence at the sink": _no_fence,
+    "STOP of long ago obeyed": _stop_of_long_ago_obeyed,
     "hole in seq ignored": _hole_ignored,
     "ack of another sink believed": _foreign_ack_believed,
     "joining sink not counted": _joining_not_counted,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from chaos.simulator.dice import Dice
-from chaos.simulator.faults import OF_THE_FILE, RARE, Fault
+from chaos.simulator.faults import DRAWN_APART, OF_THE_FILE, RARE, Fault
 
 FEWEST_STEPS, MOST_STEPS = 200, 500
 _FAULT_ENABLED = 0.3
@@ -21,6 +21,7 @@ _RARE_DRAWN = (*sorted(RARE - {Fault.STANDBY_PROMOTED}), *3 * (Fault.SERVER_SWAP
 """Most other servers are told by their LSNs alone; it takes many to try what looks at the generation."""
 _RESNAPSHOTS = 0.5
 _FILE_CHANGES, _MOST_FILE_CHANGES = 0.7, 8
+_STOPS_OF_LONG_AGO, _MOST_STOPS = 0.3, 3
 _ACTIONS = {
     "load": 30,
     "send": 18,
@@ -65,7 +66,7 @@ class Plan:
 
 def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
     dice = Dice(seed)
-    common = [fault for fault in Fault if fault not in RARE and fault not in OF_THE_FILE]
+    common = [fault for fault in Fault if fault not in RARE and fault not in DRAWN_APART]
     faults = [fault for fault in common if dice.random() < (_OFTEN_ENABLED if fault in _OFTEN else _FAULT_ENABLED)]
     if dice.random() < _RARE_ENABLED:
         faults.append(dice.choice(_RARE_DRAWN))
@@ -84,7 +85,7 @@ def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
         if rare is not None and number == rare_at:
             action = f"fault {rare}"
         steps.append(Step(number, action, own))
-    steps = _with_file_changes(seed, steps)
+    steps = _with_stops_of_long_ago(seed, _with_file_changes(seed, steps))
     kept = tuple(step for step in steps if step.fault is None or step.fault in allowed)
     enabled = tuple(fault for fault in faults if fault in allowed)
     return Plan(seed, required, cursors_in_group, frame_bytes, enabled, kept, _resnapshots(seed))
@@ -98,6 +99,17 @@ def _with_file_changes(seed: int, steps: list[Step]) -> list[Step]:
     changed = list(steps)
     for number in range(dice.randint(1, _MOST_FILE_CHANGES)):
         step = Step(len(steps) + number, f"fault {dice.choice(OF_THE_FILE)}", dice.getrandbits(48))
+        changed.insert(dice.randrange(len(steps) // 5, len(steps)), step)
+    return changed
+
+
+def _with_stops_of_long_ago(seed: int, steps: list[Step]) -> list[Step]:
+    dice = random.Random(f"stops {seed}")
+    if dice.random() >= _STOPS_OF_LONG_AGO:
+        return steps
+    changed = list(steps)
+    for number in range(dice.randint(1, _MOST_STOPS)):
+        step = Step(len(steps) + number, f"fault {Fault.STOP_OF_LONG_AGO}", dice.getrandbits(48))
         changed.insert(dice.randrange(len(steps) // 5, len(steps)), step)
     return changed
 

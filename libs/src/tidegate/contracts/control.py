@@ -1,7 +1,8 @@
 """What the driver of a lane tells the stage that serves it, and which of several stages is the current one.
 
-A stage whose incarnation is below the posted one has been superseded: it commits nothing more. A missing control value
-changes nothing; the fence at the sink holds without it.
+A stage whose incarnation is below the posted one has been superseded: it commits nothing more. A missing control value,
+or one of an earlier incarnation, changes nothing: Redis was emptied, set back to a copy, or took nothing when this one
+began. The fence at the sink holds without it.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ class LaneControl:
 
     def encode(self) -> bytes:
         return seal({"incarnation": self.incarnation, "command": self.command})
+
+    def supersedes(self, incarnation: int) -> bool:
+        return self.incarnation > incarnation
+
+    def stops(self, incarnation: int) -> bool:
+        return self.command is Command.STOP and self.incarnation == incarnation
 
 
 def decode_control(value: bytes) -> LaneControl:

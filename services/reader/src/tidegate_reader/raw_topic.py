@@ -38,7 +38,7 @@ async def ensure_raw_topic(kafka: KafkaConfig, wanted: RawTopic) -> TopicState:
     try:
         async with asyncio.timeout(ADMIN_SECONDS):
             await admin.start()
-            state = await _describe(admin, wanted.name)
+            state = await described(admin, wanted.name)
             if state is None:
                 await _create(admin, wanted)
                 state = await _wait_for(admin, wanted.name)
@@ -59,7 +59,7 @@ def unavailable(error: KafkaError | None) -> TransientError:
     )
 
 
-async def _describe(admin: AIOKafkaAdminClient, topic: str) -> TopicState | None:
+async def described(admin: AIOKafkaAdminClient, topic: str) -> TopicState | None:
     # The admin client has no public way to send a request it does not know.
     answer = await admin._send_request(TopicMetadata(topic))
     described = answer.to_object()["topics"][0]
@@ -103,7 +103,7 @@ def _creation_refused(error: type[KafkaError]) -> NoReturn:
 
 async def _wait_for(admin: AIOKafkaAdminClient, topic: str) -> TopicState:
     """A created topic is known to every broker only a moment later."""
-    while (state := await _describe(admin, topic)) is None or state.partitions == 0:  # noqa: ASYNC110
+    while (state := await described(admin, topic)) is None or state.partitions == 0:  # noqa: ASYNC110
         await asyncio.sleep(_FOUND_EVERY_SECONDS)  # Kafka tells nobody when; the caller's timeout ends it.
     return state
 

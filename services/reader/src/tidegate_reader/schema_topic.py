@@ -22,7 +22,7 @@ from tidegate.errors import ConfigError, DecodeError
 from tidegate.kafka_client import client_options
 from tidegate.position import Position
 from tidegate_reader.publisher import epoch_over
-from tidegate_reader.raw_topic import new_topic, unavailable
+from tidegate_reader.raw_topic import described, new_topic, unavailable
 from tidegate_reader.shapes import NewShape, Shape, known_shape
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ async def ensure_compacted(config: PipelineConfig, topic: str) -> bool:
     admin = AIOKafkaAdminClient(**client_options(config.kafka))
     try:
         await admin.start()
+        if await described(admin, topic) is not None:  # brokers ask for the right to create one first
+            return False
         wanted = new_topic(topic, config.raw_topic.replication_factor, _SETTINGS)
         code = (await admin.create_topics([wanted])).to_object()["topic_errors"][0]["error_code"]
     finally:

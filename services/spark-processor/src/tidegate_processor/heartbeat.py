@@ -1,7 +1,7 @@
 """A lane's line to its stage, from the driver's side: what it says of itself, what it is told, and its end by force.
 
 Invariant: how long a stage has been silent is measured here, from when it said something new: on a cluster its clock is
-another machine's. While Redis does not answer nobody can be heard, and silence does not count.
+another machine's. While Redis does not answer, or takes nothing, nobody can be heard, and silence does not count.
 """
 
 import contextlib
@@ -42,6 +42,7 @@ class Heartbeat:
         was looked for."""
         self._redis, self._pipeline, self._sink = client, pipeline, sink
         self._key = names.lane_status_key(pipeline, sink)
+        self._control_key = names.lane_control_key(pipeline, sink)
         self._log = logs.get(f"lane.{sink}")
 
     def begin(self) -> int:
@@ -56,7 +57,7 @@ class Heartbeat:
     def post(self, command: Command) -> None:
         control = LaneControl(self.incarnation, command)
         try:
-            self._redis.set(names.lane_control_key(self._pipeline, self._sink), control.encode())
+            self._redis.set(self._control_key, control.encode())
         except redis.RedisError as error:
             self._log.failure("control_not_posted", error, command=command)
 
@@ -122,16 +123,20 @@ class Heartbeat:
                 os.kill(pid, signal.SIGKILL)
                 self._log.warning("lane_worker_killed", pid=pid)
 
-    def redis_answers(self) -> bool:
+    def may_hear(self) -> bool:
+        """Whether Redis takes what a stage says. One that is full, or a replica, answers and takes nothing: silence
+        does not count then. Of a lane that is to run, for that is what is said, where nothing has been said."""
         try:
-            return bool(self._redis.ping())
+            self._redis.set(self._control_key, LaneControl(self.incarnation, Command.RUN).encode(), nx=True)
         except redis.RedisError:
+            self._heard = time.monotonic()
             return False
+        return True
 
     def _posted(self) -> int:
         """By whoever drove this lane last."""
         try:
-            value = self._redis.get(names.lane_control_key(self._pipeline, self._sink))
+            value = self._redis.get(self._control_key)
             return decode_control(value).incarnation if isinstance(value, bytes) else 0
         except (redis.RedisError, DecodeError):
             return 0

@@ -3,7 +3,8 @@
 | state     | tick                                                                          | stop                 |
 | --------- | ----------------------------------------------------------------------------- | -------------------- |
 | waiting   | raw topic there and back-off over → new incarnation, query → running          | → stopped            |
-| running   | failure recorded or query ended → waiting, with back-off; StreamError → lost  | drain, end → stopped |
+| running   | failure recorded, query ended or drained unasked → waiting, with back-off;    | drain, end → stopped |
+|           | StreamError → lost                                                            |                      |
 |           | drained where its number of writers changes (writers.py) → waiting            |                      |
 |           | the other trigger is better now (pace.py) → draining                          |                      |
 |           | silent for too long, or its writers forgotten (attendance.py) → workers       |                      |
@@ -242,6 +243,9 @@ class Lane:
         elif self._until is not None and self.status and self.status.state is State.DRAINED:
             self._query.end()  # it has come as far as it was to go
             self._begin_anew()
+        elif self.status and self.status.state is State.DRAINED:
+            what = "the lane drained, and nobody had told it to"
+            self._fail(Failure("TransientError", "LANE_DRAINED", what, "It is restarted."))
         elif not self._query.is_active:
             self._fail(Failure("TransientError", "LANE_ENDED", "the lane's query ended", "The lane is restarted."))
         elif self._query.is_idle:
@@ -260,7 +264,7 @@ class Lane:
     @property
     def _is_silent(self) -> bool:
         patience = _FIRST_WORD_SECONDS if self.status is None else _SILENT_SECONDS
-        return self._heart.silent_seconds() > patience and self._heart.redis_answers()
+        return self._heart.silent_seconds() > patience and self._heart.may_hear()
 
     def _fail(self, failure: Failure) -> None:
         self._query.end()

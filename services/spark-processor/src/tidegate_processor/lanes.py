@@ -30,6 +30,8 @@ class Lanes:
         self._wanted = config
         self._outdated: set[str] = set()
         self._leaving: list[Lane] = []
+        self._restarts: dict[str, int] = {}
+        """Of the lanes that a sink has had."""
         self._lanes = {sink.name: make(config, sink.name) for sink in config.sinks}
 
     def __iter__(self) -> Iterator[Lane]:
@@ -61,7 +63,7 @@ class Lanes:
         still = {lane.sink for lane in self._leaving}
         for sink in [each.name for each in self._wanted.sinks]:
             if sink not in self._lanes and sink not in still:
-                self._lanes[sink] = self._make(self._wanted, sink)
+                self._lanes[sink] = self._made(sink)
                 _log.info("lane_made", sink=sink)
 
     def renew(self, lane: Lane) -> None:
@@ -73,11 +75,19 @@ class Lanes:
             return
         lane.finish_stop()
         self._outdated.discard(lane.sink)
-        self._lanes[lane.sink] = self._make(self._wanted, lane.sink)
+        self._restarts[lane.sink] = lane.restarts
+        self._lanes[lane.sink] = self._made(lane.sink)
         _log.info("lane_reconfigured", sink=lane.sink)
 
     def _has_left(self, lane: Lane) -> bool:
         has_left = lane.leave()
         if has_left:
+            self._restarts[lane.sink] = lane.restarts
             _log.info("lane_left", sink=lane.sink)
         return has_left
+
+    def _made(self, sink: str) -> Lane:
+        """It goes on counting: its metric is about the process, not about one lane."""
+        lane = self._make(self._wanted, sink)
+        lane.restarts = self._restarts.get(sink, 0)
+        return lane

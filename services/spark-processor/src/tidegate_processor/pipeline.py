@@ -28,6 +28,7 @@ from tidegate.observability.http import serving_in_thread
 from tidegate_processor.behind import Behind
 from tidegate_processor.cursor_keeping import CursorKeeper
 from tidegate_processor.kafka_clients import client, librdkafka_settings
+from tidegate_processor.kafka_refusals import is_for_a_person
 from tidegate_processor.lane import Lane
 from tidegate_processor.lanes import Lanes
 from tidegate_processor.metrics import ProcessorMetrics
@@ -77,8 +78,8 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
         cursors = CursorKeeper()
         try:
             behind = Behind(connect(config.redis), config.pipeline, sinks)
-            watches = _Watches(health, metrics, SparkWatch(session), behind, cursors)
-            return _watch(reloads, lanes, stop, topics, watches)
+            watches = _Watches(health, metrics, SparkWatch(session), behind, cursors, topics)
+            return _watch(reloads, lanes, stop, watches)
         finally:
             with ExitStack() as ended:
                 ended.callback(session.stop)
@@ -86,7 +87,7 @@ def _run(reloads: Reloads, stop: threading.Event) -> ExitCode:
                 _stop(lanes.everyone)
 
 
-def _watch(reloads: Reloads, lanes: Lanes, stop: threading.Event, topics: "_Topics", watches: "_Watches") -> ExitCode:
+def _watch(reloads: Reloads, lanes: Lanes, stop: threading.Event, watches: "_Watches") -> ExitCode:
     """Until it is told to stop, or until no lane is left that could go on."""
     while not stop.wait(_TICK_SECONDS):
         if reloads.look() is not None:
@@ -96,7 +97,7 @@ def _watch(reloads: Reloads, lanes: Lanes, stop: threading.Event, topics: "_Topi
         for lane in lanes:
             if stop.is_set():  # a lane that starts may wait for servers that are away
                 break
-            lane.tick(raw_topic_exists=topics.are_ready)
+            lane.tick(raw_topic_exists=watches.topics.are_ready)
             lanes.renew(lane)
         watches.look(reloads, lanes)
         if lanes.are_lost:
@@ -122,7 +123,7 @@ def _tell_configuration(reloads: Reloads, health: Health) -> None:
         health.degraded(_CONFIGURATION, complaint)
 
 
-def _tell(lane: Lane, health: Health) -> None:
+def _tell(lane: Lane, health: Health, complaint: str = "") -> None:
     status = lane.status
     if lane.failure is not None:
         health.down(lane.sink, f"{lane.failure.code}: {lane.failure.message}")
@@ -133,7 +134,7 @@ def _tell(lane: Lane, health: Health) -> None:
     elif status is not None and status.state is State.RUNNING:
         health.up(lane.sink)
     else:
-        health.down(lane.sink, "starting")
+        health.down(lane.sink, complaint or "starting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ class _Watches:
     spark: SparkWatch
     behind: Behind
     cursors: CursorKeeper
+    topics: "_Topics"
 
     def follow(self, sinks: Sequence[str]) -> None:
         self.health.know([*sinks, _CONFIGURATION])
@@ -153,7 +155,7 @@ class _Watches:
 
     def look(self, reloads: Reloads, lanes: Lanes) -> None:
         for lane in lanes:
-            _tell(lane, self.health)
+            _tell(lane, self.health, self.topics.complaint)
         _tell_configuration(reloads, self.health)
         self.cursors.look(reloads.in_force, {lane.sink: lane.state for lane in lanes})
         self.behind.look()
@@ -171,26 +173,45 @@ class _Topics:
         self._scratch = names.scratch_topic(config.pipeline)
         self._ready = False
         self._look_again = 0.0
+        self.complaint = ""
+        """Why no lane starts that could."""
 
     def are_ready(self) -> bool:
         if self._ready or time.monotonic() < self._look_again:
             return self._ready
         try:
             admin = self._admin = self._admin or client(AdminClient, self._settings)
-            if self._raw not in admin.list_topics(timeout=_CALL_SECONDS).topics:
-                return False
-            self._create_scratch(admin)
-        except (KafkaException, TransientError) as error:
-            _log.failure("brokers_unreachable", error)
-            self._look_again = time.monotonic() + _CALL_SECONDS
-            return False
-        self._ready = True
-        return True
+            there = admin.list_topics(timeout=_CALL_SECONDS).topics
+            self._ready = self._raw in there and (self._scratch in there or self._create_scratch(admin))
+            self.complaint = ""
+        except TransientError as error:
+            self._fail("topics_not_ready", error, str(error))
+        except KafkaException as error:
+            self._fail("brokers_unreachable", error, "the brokers do not answer")
+        return self._ready
 
-    def _create_scratch(self, admin: AdminClient) -> None:
+    def _fail(self, event: str, error: Exception, complaint: str) -> None:
+        _log.failure(event, error)
+        self.complaint = complaint
+        self._look_again = time.monotonic() + _CALL_SECONDS
+
+    def _create_scratch(self, admin: AdminClient) -> bool:
+        """It is there then."""
         new = NewTopic(self._scratch, 1, BROKERS_OWN, config=dict(BROKERS_TIME))
         try:
             admin.create_topics([new], request_timeout=_CALL_SECONDS)[self._scratch].result()
         except KafkaException as error:
+            if is_for_a_person(error.args[0]):
+                raise _not_made(self._scratch, error.args[0]) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+        return True
+
+
+def _not_made(topic: str, error: KafkaError) -> TransientError:
+    return TransientError(
+        f"Kafka does not let the processor make the topic {topic}: {error.name()}",
+        code="SCRATCH_TOPIC_REFUSED",
+        remedy="Make it, with one partition, or give the user the right to. Spark wants one, and nothing is ever "
+        "written to it. Lanes start by themselves once it is there.",
+    )

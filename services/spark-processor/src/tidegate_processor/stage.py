@@ -23,7 +23,6 @@ import redis
 from tidegate.checkpoint.connect import connect
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.config.sinks import Trigger
-from tidegate.contracts.control import Command
 from tidegate.contracts.status import State
 from tidegate.errors import TidegateError, TransientError, classify
 from tidegate.failpoints import Failpoint, reach
@@ -221,13 +220,13 @@ class Stage:
         control = self._link.control()
         if control is None:
             return
-        if control.incarnation > self.settings.incarnation:
+        if control.supersedes(self.settings.incarnation):
             raise TransientError(
                 f"incarnation {self.settings.incarnation} was superseded by {control.incarnation}",
                 code="LANE_SUPERSEDED",
                 remedy="Nothing: the newer one goes on from the committed cursor.",
             )
-        if control.command is Command.STOP and self._state is State.RUNNING:
+        if control.stops(self.settings.incarnation) and self._state is State.RUNNING:
             self._state = State.DRAINING
 
     def _die(self, error: TidegateError, cause: BaseException) -> None:

@@ -1,5 +1,8 @@
 """The topics that a sink writes to: created where they are missing, and which records each of them takes.
 
+What is there is looked for first: brokers ask for the right to create a topic before they see that there is one, and
+whoever has topics made by somebody else has no such right.
+
 All that a frame needs are asked for at once, before anything of it is written: a Kafka transaction must not grow old
 while a thousand topics are made one by one. What is known of a topic is kept for as long as the lane goes on.
 """
@@ -69,11 +72,27 @@ class TargetTopics:
         if unknown:
             # Kept until the answers are there: a client that goes takes its requests with it.
             admin = client(AdminClient, self._client_settings)
-            refusals = self._create(admin, unknown, {_LIMIT: str(LARGEST_RECORD_BYTES), **BROKERS_TIME, **settings})
+            missing = _missing(admin, unknown)
+            if missing:
+                settings = {_LIMIT: str(LARGEST_RECORD_BYTES), **BROKERS_TIME, **settings}
+                refusals = self._create(admin, missing, settings)
             there = [topic for topic in unknown if topic not in refusals]
             if there:
                 self._ask(admin, _introduce(producer, admin, there))
         return {topic: refusals.get(topic) or self._terms[topic] for topic in topics}
+
+    def needed(self, topic: str, settings: Mapping[str, str], producer: Producer) -> Terms:
+        """Of one without which the lane can not go on: that there can be none is no fault of a record."""
+        terms = self.terms([topic], settings, producer)[topic]
+        if isinstance(terms, RecordError):
+            raise StreamError(
+                f"the lane needs a topic named {topic}, and Kafka takes none: another one differs only in dots and "
+                "underscores",
+                code="TOPIC_TAKEN",
+                remedy="Give the option transaction_topic another name; or, beside the topic of dead letters, remove "
+                "the other one. Then resume the lane, which goes on at its cursor.",
+            ) from terms
+        return terms
 
     def _create(self, admin: AdminClient, topics: Iterable[str], settings: Mapping[str, str]) -> dict[str, RecordError]:
         refusals = {}
@@ -109,6 +128,12 @@ class TargetTopics:
                 remedy="Raise the topic's max.message.bytes, or lower the sink's option batch_bytes.",
             )
         return min(limit, LARGEST_RECORD_BYTES) - RECORD_OVERHEAD_BYTES
+
+
+def _missing(admin: AdminClient, topics: Sequence[str]) -> list[str]:
+    with mapped("find its topics"):
+        there = admin.list_topics(timeout=_CALL_SECONDS).topics
+    return [topic for topic in topics if topic not in there]
 
 
 def _introduce(producer: Producer, admin: AdminClient, topics: Sequence[str]) -> dict[str, int]:

@@ -104,10 +104,10 @@ def _kafka_topics(config: PipelineConfig, sink: SinkConfig, terms: _Terms) -> Si
     return KafkaTopicsSink(config, sink, terms.seat, whole=terms.whole)
 
 
-def _stdout(config: PipelineConfig, sink: SinkConfig, _: _Terms) -> Sink:
+def _stdout(config: PipelineConfig, sink: SinkConfig, terms: _Terms) -> Sink:
     from tidegate_processor.sinks.stdout.writer import StdoutSink
 
-    return StdoutSink(config, sink)
+    return StdoutSink(config, sink, terms.speak)
 
 
 def _file(config: PipelineConfig, sink: SinkConfig, _: _Terms) -> Sink:

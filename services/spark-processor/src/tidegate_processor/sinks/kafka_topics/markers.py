@@ -8,7 +8,6 @@ from typing import Final
 
 from tidegate.contracts.frame import Frame, FrameKind
 from tidegate.contracts.generation import Generation
-from tidegate.errors import RecordError
 from tidegate.position import Position
 from tidegate_processor.encodings.envelope import EventContext
 from tidegate_processor.encodings.transactions import TransactionEvents
@@ -32,9 +31,7 @@ class TransactionMarkers:
         made = list(self._of(frame.header.generation).of(frame, after))
         if not made:
             return 0, 0
-        terms = self._topics.terms([self._topic], _SETTINGS, producer.client)[self._topic]
-        if isinstance(terms, RecordError):
-            raise terms
+        self._topics.needed(self._topic, _SETTINGS, producer.client)
         producer.send(self._topic, _PARTITION, [{"value": value, "key": key} for key, value in made])
         return len(made), sum(len(value) for _, value in made)
 

@@ -23,8 +23,8 @@ from tidegate_processor.sinks.pg_table.fold import DELETE, TRUNCATE, UPDATE, Col
 from tidegate_processor.sinks.pg_table.statements import FIRST_PATTERN
 from tidegate_processor.sinks.pg_table.targets import Target
 from tidegate_processor.sinks.shared.change_batches import Taken
+from tidegate_processor.sinks.shared.pg_connection import Connection
 from tidegate_processor.sinks.shared.postgres import (
-    Connection,
     RefusedValueError,
     affected,
     copy_in,
@@ -32,7 +32,6 @@ from tidegate_processor.sinks.shared.postgres import (
     savepoint,
     truncate,
 )
-from tidegate_processor.speaking import Speak
 
 _COMMIT_LSN, _ORDINAL, _COMMIT_TIME = 2, 3, 6
 
@@ -80,13 +79,10 @@ def apply_in_bulk(connection: Connection, tables: Sequence[Table], rejected: lis
     return written
 
 
-def apply_one_by_one(
-    connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange], speak: Speak
-) -> int:
+def apply_one_by_one(connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
     """Each takes the server's answer some times over: minutes, where a frame is large or the server far away."""
     written = 0
     for changes in _in_order(tables):
-        speak()
         try:
             with savepoint(connection, "write"):
                 written += _apply(connection, changes, rejected)

@@ -24,8 +24,8 @@ from tidegate.pgoutput.shape_changes import ShapeChange, ShapeChangeKind, shape_
 from tidegate.position import Position
 from tidegate.quoting import identifier
 from tidegate_processor.sinks.pg_table.statements import add_column
-from tidegate_processor.sinks.shared.postgres import Connection, altered, run
-from tidegate_processor.speaking import Speak
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import altered, run
 
 _COLUMNS = """
     SELECT attname, format_type(atttypid, -1), attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = ''
@@ -82,9 +82,9 @@ def step_of(frame: Frame, rewound_from: Position | None) -> ShapeStep:
 
 
 class Evolution:
-    def __init__(self, connection: Connection, table: str, speak: Speak) -> None:
+    def __init__(self, connection: Connection, table: str) -> None:
         """`table`: qualified and quoted."""
-        self._connection, self._table, self._speak = connection, table, speak
+        self._connection, self._table = connection, table
 
     def follow(self, step: ShapeStep, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """`before` and `now`: the columns' types by their names, as the target's server calls them."""
@@ -143,7 +143,7 @@ class Evolution:
 
     def _alter(self, statement: str, what: str) -> None:
         """Of what looks at every row: as long as the table is large."""
-        refusal = altered(self._connection, statement, self._speak)
+        refusal = altered(self._connection, statement)
         if refusal is not None:
             raise StreamError(
                 f"{self._table} can not {what}: SQLSTATE {refusal}",

@@ -6,7 +6,8 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor
 from tidegate_processor.sinks.pg_table.config import PgTableOptions
 from tidegate_processor.sinks.pg_table.state import SinkState
-from tidegate_processor.sinks.shared.postgres import Connection, connect, mapped
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import connect, mapped
 
 
 def connect_to_target(config: PipelineConfig, sink: SinkConfig) -> Connection:

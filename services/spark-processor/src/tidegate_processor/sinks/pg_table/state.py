@@ -12,7 +12,8 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor, decode_cursor
 from tidegate.errors import TransientError
 from tidegate.quoting import qualified
-from tidegate_processor.sinks.shared.postgres import Connection, make_schema, run
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import make_schema, run
 
 _TABLE = "sink_state"
 _COLUMNS = """(

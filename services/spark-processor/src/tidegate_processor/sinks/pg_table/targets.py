@@ -16,8 +16,8 @@ from tidegate.quoting import identifier, qualified
 from tidegate_processor.sinks.pg_table.config import PgTableOptions, expand
 from tidegate_processor.sinks.pg_table.evolve import Evolution, ShapeStep, key_of
 from tidegate_processor.sinks.pg_table.statements import Statements, add_column, create_table
-from tidegate_processor.sinks.shared.postgres import Connection, make_schema, run
-from tidegate_processor.speaking import Speak
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import make_schema, run
 
 _LONGEST_NAME_BYTES = 63
 # Types that every server has under this number (src/include/access/transam.h, FirstGenbkiObjectId).
@@ -67,10 +67,10 @@ class Targets:
     def has(self, relation: Relation) -> bool:
         return bool(self._columns(qualified(*self._names(relation))))
 
-    def follow(self, step: ShapeStep, speak: Speak) -> None:
+    def follow(self, step: ShapeStep) -> None:
         """In the transaction in which what is delivered in the new shape comes."""
         name = qualified(*self._names(step.current))
-        Evolution(self._connection, name, speak).follow(
+        Evolution(self._connection, name).follow(
             step, *(dict(self._types(relation, step.types)) for relation in (step.previous, step.current))
         )
         for shape in [shape for shape, target in self._known.items() if target.statements.table == name]:

@@ -1,7 +1,7 @@
 """Rows into the target: staged by COPY, applied in bulk, committed with the cursor in one transaction.
 
     write    BEGIN, lock the lane's row → a savepoint a frame: COPY, DELETE, INSERT … ON CONFLICT, UPDATE for each table
-             a value is refused → back to the savepoint, change by change: the refused one alone is rejected
+             a value is refused or is no text → back to the savepoint, change by change: that one alone is rejected
     commit   dead letters durable → cursor → COMMIT
 
 Invariant: rows and cursor are committed together or not at all, by the newest holder only.
@@ -16,7 +16,7 @@ from tidegate.config.sinks import SinkConfig
 from tidegate.contracts.cursor import Cursor
 from tidegate.contracts.dead_letter import DeadLetter
 from tidegate.contracts.frame import Frame, FrameKind
-from tidegate.errors import TransientError
+from tidegate.errors import RecordError, TransientError
 from tidegate.position import Position
 from tidegate_processor.sinks.base import Capabilities, Receipt
 from tidegate_processor.sinks.pg_table.apply import Table, apply_in_bulk, apply_one_by_one
@@ -27,7 +27,8 @@ from tidegate_processor.sinks.pg_table.state import SinkState
 from tidegate_processor.sinks.pg_table.targets import Targets
 from tidegate_processor.sinks.shared.change_batches import ChangeBatches
 from tidegate_processor.sinks.shared.dead_letter_topic import DeadLetterBox
-from tidegate_processor.sinks.shared.postgres import COMMIT, Connection, RefusedValueError, mapped, run, savepoint
+from tidegate_processor.sinks.shared.pg_connection import Connection
+from tidegate_processor.sinks.shared.postgres import COMMIT, RefusedValueError, mapped, run, savepoint
 from tidegate_processor.speaking import Speak, nobody_listens
 
 
@@ -53,6 +54,7 @@ class PgTableSink:
 
     def open(self) -> Cursor | None:
         connection = connect_to_target(self._config, self._sink)
+        connection.speak = self._speak
         state = state_of(connection, self._config, self._sink)
         self._opened = connection, state, Targets(connection, self._options, self._config.pipeline)
         with mapped("take the target over"):
@@ -90,16 +92,16 @@ class PgTableSink:
         if is_there:
             _, targets = self._entered()
             with mapped("follow a change of a table"):
-                targets.follow(step, self._speak)
+                targets.follow(step)
 
     def _apply(self, connection: Connection, tables: Sequence[Table], rejected: list[RejectedChange]) -> int:
         before = len(rejected)
         try:
             with savepoint(connection, "write"):
                 return apply_in_bulk(connection, tables, rejected)
-        except RefusedValueError:
+        except (RefusedValueError, RecordError):  # of one change, and which it is shows only by itself
             del rejected[before:]
-        return apply_one_by_one(connection, tables, rejected, self._speak)
+        return apply_one_by_one(connection, tables, rejected)
 
     def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._letters.send(letters)

@@ -12,7 +12,6 @@ from confluent_kafka import Producer
 from tidegate.config.pipeline import PipelineConfig
 from tidegate.contracts import names
 from tidegate.contracts.dead_letter import DeadLetter
-from tidegate.errors import RecordError
 from tidegate_processor.kafka_clients import librdkafka_settings
 from tidegate_processor.sinks.shared.lane_producer import BATCH_BYTES, LaneProducer
 from tidegate_processor.sinks.shared.plain import PlainProducer
@@ -35,11 +34,12 @@ class DeadLetterTopic:
         batch = [{"value": _value(letter, largest), "key": letter.lane.encode()} for letter in letters]
         producer.send(self._topic, _FIRST_PARTITION, batch)
 
+    def make(self, producer: LaneProducer) -> None:
+        """Where it is missing; or say why there can be none."""
+        self._largest_bytes(producer.client)
+
     def _largest_bytes(self, producer: Producer) -> int:
-        terms = self._topics.terms([self._topic], _SETTINGS, producer)[self._topic]
-        if isinstance(terms, RecordError):
-            raise terms
-        return terms.largest_bytes
+        return self._topics.needed(self._topic, _SETTINGS, producer).largest_bytes
 
 
 def _value(letter: DeadLetter, largest_bytes: int) -> bytes:

@@ -11,9 +11,8 @@ Invariant: a server's message may quote rows, so none is passed on: only SQLSTAT
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import psycopg
 from psycopg import RawCursor
@@ -23,14 +22,10 @@ from tidegate.config.secret import Secret
 from tidegate.config.source import SourceTls, dsn_fields
 from tidegate.errors import RecordError, StreamError, TidegateError, TransientError
 from tidegate.quoting import identifier
-from tidegate_processor.speaking import Speak
+from tidegate_processor.sinks.shared.pg_connection import CONNECT_SECONDS, Connection
 
 COMMIT = "commit"
 
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-
-_CONNECT_SECONDS = 5
-_SPEAK_SECONDS = 1.0
 # Whoever comes next waits for a holder that stands still inside a transaction for at most this long.
 _STANDSTILL_MS = 10_000
 _PINS: Mapping[str, str] = {
@@ -54,6 +49,10 @@ _PINS: Mapping[str, str] = {
 }
 # What is acked has to survive a crash of the server, whatever role or database say.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+# Else a statement goes on for hours whose client is dead, and holds the row that the next one has to lock. Since 14.
+_NOTICES_OUR_END = b"""
+    SELECT set_config(name, '2s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'
+"""
 _VALUE_CLASSES = ("22", "23")
 _ON_CONFLICT_TWICE = "21000"
 _NOT_IN_REPERTOIRE = "22021"
@@ -84,7 +83,7 @@ def connect(dsn: str, password: Secret | None, tls: SourceTls, application: str)
         application_name=application,
         client_encoding="UTF8",
         sslmode=tls.mode.value,
-        connect_timeout=_CONNECT_SECONDS,
+        connect_timeout=CONNECT_SECONDS,
         keepalives_idle=10,
         keepalives_interval=5,
         keepalives_count=3,
@@ -93,8 +92,11 @@ def connect(dsn: str, password: Secret | None, tls: SourceTls, application: str)
         **{name: value for name, value in files.items() if value},
     )
     with mapped("connect"):
-        connection = psycopg.connect(conninfo, autocommit=True, cursor_factory=RawCursor)
+        connection = Connection.connect(conninfo, autocommit=True, cursor_factory=RawCursor)
+        connection.way = conninfo
         connection.execute(_DURABLE)
+        with suppress(psycopg.DatabaseError):  # not every system can tell, and not every pooler takes it
+            connection.execute(_NOTICES_OUR_END)
     return connection
 
 
@@ -121,19 +123,11 @@ def truncate(connection: Connection, tables: Sequence[str]) -> None:
         raise RefusedValueError(error.sqlstate or "") from None
 
 
-def altered(connection: Connection, statement: str, speak: Speak) -> str | None:
+def altered(connection: Connection, statement: str) -> str | None:
     """The SQLSTATE, if the server refuses it for what is there. It looks at every row: for minutes, where there are
-    many, and a lane that is silent meanwhile would be killed and begin with it again, for ever."""
-    with ThreadPoolExecutor(1, "alter") as thread:
-        done = thread.submit(run, connection, statement)
-        try:
-            while not wait([done], _SPEAK_SECONDS).done:
-                speak()
-        except BaseException:
-            connection.cancel_safe(timeout=_CONNECT_SECONDS)
-            raise
+    many."""
     try:
-        done.result()
+        run(connection, statement)
     except psycopg.Error as error:
         failure = refused(error, "alter a table")
         if isinstance(failure, TransientError):

@@ -1,9 +1,14 @@
 """BEGIN and COMMIT events on real brokers: in a topic of their own, once, and visible only with what they are about."""
 
 import json
+from dataclasses import replace
 
+import pytest
 from kit.frames import RawLog, row
-from kit.topics import inbox
+from kit.topics import inbox, make_topic
+
+from tidegate.contracts.names import dead_letter_topic
+from tidegate.errors import StreamError
 
 TOPIC = "transactions"
 
@@ -43,3 +48,30 @@ def test_nobody_is_told_unless_asked(config, start) -> None:
     delivery.commit()
 
     assert delivery.counters.events == 1
+
+
+def test_a_topic_for_transactions_that_there_can_not_be_is_for_a_person(config, start) -> None:
+    """It was taken for a fault of the record: nobody was told, and the lane began again and again."""
+    make_topic(config.kafka.bootstrap, f"{config.pipeline}.{TOPIC}")
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1))
+    delivery = start(transaction_topic=f"{config.pipeline}_{TOPIC}")
+
+    with pytest.raises(StreamError) as raised:
+        delivery.feed(enumerate(log.frames))
+
+    assert (raised.value.code, raised.value.remedy[:4]) == ("TOPIC_TAKEN", "Give")
+
+
+def test_a_topic_of_dead_letters_that_there_can_not_be_is_for_a_person(config, start) -> None:
+    make_topic(config.kafka.bootstrap, dead_letter_topic(config.pipeline).replace(".", "_"))
+    log = RawLog()
+    log.epoch()
+    log.transaction(replace(row(1), new=(b"1", b"\xff")))
+    delivery = start()
+
+    with pytest.raises(StreamError) as raised:
+        delivery.feed(enumerate(log.frames))
+
+    assert raised.value.code == "TOPIC_TAKEN"

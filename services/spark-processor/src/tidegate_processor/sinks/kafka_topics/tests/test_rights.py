@@ -1,45 +1,24 @@
-"""A right that is missing for a moment: nothing is lost while it is, and the lane goes on once it is there."""
+"""A right that is missing: nothing is lost while it is, and the lane goes on once it is there. That to create topics
+may be missing for ever: somebody else makes them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from kit.frames import RawLog, row
-from kit.topics import inbox
+from kit.kafka_rights import allow_again, asking_kafka, forbid, forbid_new_topics
+from kit.topics import inbox, make_topic
 
-from tidegate.contracts.names import lane_group, lane_transactional_id
+from tidegate.contracts.names import dead_letter_topic, lane_group, lane_transactional_id
 from tidegate.errors import TransientError
 from tidegate.stack.kafka import Kafka
-
-ANYBODY = "User:*"
-
-
-class GuardedKafka(Kafka):
-    """Whoever is not named may do everything, until there is a rule."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        with (self.folder / "server.properties").open("a") as file:
-            file.write("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
-            file.write("allow.everyone.if.no.acl.found=true\n")
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    server = GuardedKafka(tmp_path_factory.mktemp("guarded-kafka"))
-    server.start()
-    try:
+    with asking_kafka(tmp_path_factory.mktemp("asking-kafka")) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("kind", [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID])
@@ -72,6 +51,45 @@ def test_a_lane_without_a_right_starts_again_until_it_has_it(config, start, kind
     assert [message.key() for message in messages] == [b'{"id":1}', b'{"id":2}']
 
 
+@pytest.fixture
+def makes_nothing(config, start) -> Iterator[AdminClient]:
+    start().close()  # brokers make their own topics in the name of whoever needs them first
+    admin = AdminClient({"bootstrap.servers": config.kafka.bootstrap})
+    forbid_new_topics(admin)
+    yield admin
+    allow_again(admin)
+
+
+def test_topics_that_were_made_beforehand_need_no_right_to_create_one(config, start, request) -> None:
+    """Kafka asks for the right first, and then whether the topic is there: the lane never started."""
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1), replace(row(2), new=(b"2", b"\xff")))
+    topics = f"{config.pipeline}.public.orders", dead_letter_topic(config.pipeline)
+    for topic in topics:
+        make_topic(config.kafka.bootstrap, topic)
+    request.getfixturevalue("makes_nothing")
+
+    deliver(start, log, incarnation=1)
+
+    for topic in topics:
+        with inbox(config.kafka.bootstrap, topic) as received:
+            received.until(lambda found: len(found) >= 1, 20, f"what is in {topic}")
+
+
+def test_a_topic_that_is_missing_and_may_not_be_made_is_made_by_somebody_else(config, start, makes_nothing) -> None:
+    log = RawLog()
+    log.epoch()
+    log.transaction(row(1))
+    with pytest.raises(TransientError) as raised:
+        deliver(start, log, incarnation=1)
+    allow_again(makes_nothing)
+    make_topic(config.kafka.bootstrap, f"{config.pipeline}.public.orders")
+    deliver(start, log, incarnation=2)
+
+    assert raised.value.code == "SINK_KAFKA_DENIED"
+
+
 def deliver(start, log: RawLog, incarnation: int) -> None:
     delivery = start(incarnation=incarnation)
     try:
@@ -79,23 +97,3 @@ def deliver(start, log: RawLog, incarnation: int) -> None:
         delivery.commit()
     finally:
         delivery.close()
-
-
-def forbid(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    rules = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, ANYBODY, "*", what, permission)
-        for what, permission in (
-            (AclOperation.ALL, AclPermissionType.ALLOW),
-            (operation, AclPermissionType.DENY),
-        )
-    ]
-    for made in admin.create_acls(rules).values():
-        made.result()
-
-
-def allow_again(admin: AdminClient) -> None:
-    anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
-    for gone in admin.delete_acls([anything]).values():
-        gone.result()

@@ -1,5 +1,6 @@
 """A table of the source changes its shape, and its target follows: in the transaction of what comes behind the mark."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from tidegate.contracts.frame import Frame, FrameKind, decode_frame
 from tidegate.errors import StreamError, TransientError
 from tidegate.pgoutput.messages import Column, Delete, Insert, OldKind, Relation, Update
 from tidegate.position import BEGINNING
+from tidegate_processor.sinks.pg_table.place import connect_to_target
+from tidegate_processor.sinks.shared import pg_connection
 from tidegate_processor.sinks.shared import postgres as connections
 
 INT4, INT8, TEXT, VARCHAR = 23, 20, 25, 1043
@@ -242,15 +245,18 @@ def test_a_lane_speaks_while_a_large_table_is_altered_and_ends_it_when_it_is_tol
     rig: PgTableRig, monkeypatch
 ) -> None:
     """It is killed when it is silent for 15 s, and would begin with it again for ever."""
-    monkeypatch.setattr(connections, "_SPEAK_SECONDS", 0.05)
+    monkeypatch.setattr(pg_connection, "_SPEAK_SECONDS", 0.05)
     rig.ask("CREATE TABLE public.orders (id int)")
     alter = "ALTER TABLE public.orders ALTER COLUMN id TYPE bigint"
-    with psycopg.connect(rig.dsn) as busy, psycopg.connect(rig.dsn, autocommit=True) as altering:
+    altering = connect_to_target(rig.config, rig.config.sink(SINK))
+    with psycopg.connect(rig.dsn) as busy, closing(altering):
         busy.execute("LOCK TABLE public.orders")
-        assert connections.altered(altering, alter, busy.rollback) is None
+        altering.speak = busy.rollback
+        assert connections.altered(altering, alter) is None
         busy.execute("LOCK TABLE public.orders")
+        altering.speak = superseded
         with pytest.raises(TransientError, match="superseded"):
-            connections.altered(altering, alter.replace("bigint", "numeric"), superseded)
+            connections.altered(altering, alter.replace("bigint", "numeric"))
 
     assert columns(rig) == {"id": "bigint"}
 
