@@ -23,7 +23,7 @@ def log() -> RawLog:
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(portion, "_EVENTS_A_PARTITION", 0)  # so that a few events are many
-    return lambda events: monkeypatch.setattr(portion, "_EVENTS", events)
+    return lambda events: monkeypatch.setattr(portion, "_EVENTS", (events, events))
 
 
 def fed(log: RawLog, stop: int) -> tuple[Delivery, MemorySink]:
@@ -82,21 +82,49 @@ def of_size(events: int, partitions: int, *, seconds: float = 0.0) -> portion.Po
 @pytest.mark.parametrize(
     ("events", "partitions", "seconds", "is_full"),
     [
-        (9_999, 1, 0.1, False),
-        (10_000, 1, 0.1, True),
-        (10_000, 1_000, 0.1, False),
-        (50_000, 1_000, 0.1, True),
-        (2_000, 1_999, 0.1, False),
-        (2_000, 2_000, 0.1, True),
+        (9_999, 1, 0.2, False),
+        (10_000, 1, 0.2, True),
+        (10_000, 500, 0.2, False),
+        (100_000, 500, 0.2, True),
+        (199_999, 1_999, 0.2, False),
+        (200_000, 1_999, 0.2, True),
+        (2_000, 1_999, 0.2, False),
+        (2_000, 2_000, 0.2, True),
         (2_000, 200, 9.0, True),
         (2_000, 4_999, 0.001, False),
         (5_000, 5_000, 0.001, True),
     ],
 )
-def test_it_has_many_events_for_each_partition_and_no_more_of_these_than_brokers_commit_in_a_second(
+def test_it_has_many_events_for_each_partition_and_no_more_of_these_than_brokers_commit_in_time(
     events: int, partitions: int, seconds: float, is_full: bool
 ) -> None:
     assert of_size(events, partitions, seconds=seconds).is_full is is_full
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "partitions", "is_full"),
+    [(15, 1, False), (16, 1, True), (31, 512, False), (32, 512, True), (64, 1_999, True)],
+)
+def test_it_has_many_bytes_for_each_partition(mebibytes: int, partitions: int, is_full: bool) -> None:
+    made = of_size(1, partitions, seconds=0.2)
+    made.add(0, mebibytes * 2**20, partitions)
+    assert made.is_full is is_full
+
+
+@pytest.mark.parametrize(
+    ("events", "partitions", "more_waits", "may_end"),
+    [
+        (10, 1, True, True),
+        (9_999, 50, True, True),
+        (10, 51, True, False),
+        (10, 51, False, True),
+        (10_200, 51, True, True),
+    ],
+)
+def test_while_more_waits_it_goes_on_until_each_of_many_partitions_has_enough(
+    events: int, partitions: int, more_waits: bool, may_end: bool
+) -> None:
+    assert of_size(events, partitions, seconds=0.2).may_end_now(more_waits=more_waits) is may_end
 
 
 def test_before_brokers_are_known_it_has_few_partitions() -> None:

@@ -110,13 +110,11 @@ class Delivery:
         if not self.ingest.has_place and self.ingest.next_offset is not None:
             self._place.look(self.ingest.sees_from or 0, self.ingest.next_offset)
 
-    def commit(self, *, at_the_end: bool = False) -> bool:
+    def commit(self, *, at_the_end: bool = False, more_waits: bool = False) -> bool:
         """Whether everything taken so far is durable now, and may be acked: else it ends within a transaction of the
-        source, whose rest is waited for.
-
-        `at_the_end` of an input all is committed whatever there was: the next one may be another worker's.
-        """
-        if not at_the_end and not self._uncommitted.may_end:
+        source, or is little for what it costs (`portion`). `at_the_end` of an input all is committed: the next one may
+        be another worker's."""
+        if not at_the_end and not self._uncommitted.may_end_now(more_waits=more_waits):
             return False
         self._commit(at_the_end=at_the_end)
         return True

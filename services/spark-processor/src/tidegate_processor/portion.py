@@ -3,12 +3,13 @@
 | what was taken ends      | and                                                      | it ends here              |
 | ------------------------ | -------------------------------------------------------- | ------------------------- |
 | where no transaction is  | it is large, or old, or nothing more waits               | yes                       |
+| where no transaction is  | its partitions are few, or have enough each              | when the stage looks up   |
 | inside one of the source | what came of that one is large                           | yes, and that one is cut  |
 | inside one of the source | its rest has not come for `_LONGEST_SECONDS`             | yes, likewise             |
 | inside one of the source | else                                                     | no: its end is waited for |
 
-Large is what has many events, also for each of its partitions; many bytes; or more partitions than brokers have shown
-to commit in `_COMMIT_SECONDS`.
+Large is what has many events and bytes, for each of its partitions too; or very many of either; or more partitions than
+brokers have shown to commit in `_COMMIT_SECONDS`.
 
 Invariant: what a transaction of the source brought is cut only if it is large, if its end does not come, or if the lane
 has to end: at a stop, or with Spark's batch, for the next one may be another worker's.
@@ -17,15 +18,17 @@ has to end: at a stop, or with Spark's batch, for the next one may be another wo
 import time
 from typing import NamedTuple
 
-_EVENTS = 10_000
-_EVENTS_A_PARTITION = 50
-"""A partition costs the brokers the same, however few events it gets (decision 60)."""
-_BYTES = 16 * 2**20
+_EVENTS = (10_000, 200_000)
+_BYTES = (16 * 2**20, 64 * 2**20)
+"""For few partitions, and at most."""
+_EVENTS_A_PARTITION = 200
+_BYTES_A_PARTITION = 2**16
+"""A partition costs client and brokers the same, however few events it gets (decision 60)."""
 _PARTITIONS = (200, 5_000)
 """Without knowing the brokers, and at most. What takes longer than a transaction may, brokers abort; it is tried again
 by a lane that does not know them."""
-_COMMIT_SECONDS = 1.0
-"""A tenth of what a transaction may take: brokers may be ten times as slow as they were last time."""
+_COMMIT_SECONDS = 2.0
+"""A fifth of what a transaction may take: brokers may be three times as slow as they were last time."""
 _LONGEST_SECONDS = 3.0
 """A third of that time: brokers may be slow as well."""
 
@@ -72,21 +75,32 @@ class Portion:
         rest = Sizes(*(all_of_it - whole for all_of_it, whole in zip(self._sizes, self._whole, strict=True)))
         return self._is_large(rest) or self._is_old
 
+    def may_end_now(self, *, more_waits: bool) -> bool:
+        """While more waits, not with a few events for each of many partitions."""
+        wanted = self._sizes.partitions * _EVENTS_A_PARTITION
+        is_thin = self._sizes.events < wanted > _EVENTS[0] and not self.is_full
+        return self.may_end and not (more_waits and is_thin)
+
     @property
     def _is_old(self) -> bool:
         return time.monotonic() - self._begun >= _LONGEST_SECONDS
 
     def _is_large(self, sizes: Sizes) -> bool:
-        events = max(_EVENTS, _EVENTS_A_PARTITION * sizes.partitions)
-        return sizes.events >= events or sizes.bytes >= _BYTES or sizes.partitions >= self._most_partitions
+        events = _within(_EVENTS, _EVENTS_A_PARTITION * sizes.partitions)
+        size = _within(_BYTES, _BYTES_A_PARTITION * sizes.partitions)
+        return sizes.events >= events or sizes.bytes >= size or sizes.partitions >= self._most_partitions
 
     def committed(self, seconds: float) -> None:
         """What the brokers needed for it says how many partitions the next one may have."""
-        least, most = _PARTITIONS
         partitions = self._sizes.partitions
         if partitions and seconds > 0:
-            self._most_partitions = max(least, min(most, int(_COMMIT_SECONDS * partitions / seconds)))
+            self._most_partitions = _within(_PARTITIONS, int(_COMMIT_SECONDS * partitions / seconds))
 
     def clear(self) -> None:
         self._sizes = self._whole = Sizes()
         self.commit_times.clear()
+
+
+def _within(limits: tuple[int, int], wanted: int) -> int:
+    least, most = limits
+    return max(least, min(most, wanted))

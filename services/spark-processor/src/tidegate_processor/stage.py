@@ -147,7 +147,8 @@ class Stage:
                 control_at = now + _CONTROL_SECONDS
             if self._state is not State.DRAINED:
                 is_ending = ended or self._state is State.DRAINING
-                if delivery.commit(at_the_end=is_ending):
+                more_waits = bool(waiting) or not self._queue.empty()
+                if delivery.commit(at_the_end=is_ending, more_waits=more_waits):
                     self._link.acknowledge(delivery.ack())
                     reach(Failpoint.LANE_ACKED)
             if self._state is State.DRAINING or self._is_far_enough(delivery):

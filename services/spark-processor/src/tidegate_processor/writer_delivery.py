@@ -59,10 +59,10 @@ class WriterDelivery(Delivery):
             if not self.has_ceded:
                 super().feed([record])
 
-    def commit(self, *, at_the_end: bool = False) -> bool:
+    def commit(self, *, at_the_end: bool = False, more_waits: bool = False) -> bool:
         self._meeting.remind()
         self._input_ended |= at_the_end
-        return not self.has_ceded and super().commit(at_the_end=at_the_end)
+        return not self.has_ceded and super().commit(at_the_end=at_the_end, more_waits=more_waits)
 
     def has_come_to(self, offset: int) -> bool:
         return self.has_ceded or super().has_come_to(offset)

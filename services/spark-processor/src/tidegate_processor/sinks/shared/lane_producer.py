@@ -44,8 +44,9 @@ CALL_SECONDS = 30.0
 # come again. After 100 ms, the default, a busy lane's transactions took 119 ms at p90; after 2 ms, 16.
 RETRY_BACKOFF_MS = 2
 # Whoever sends commits or flushes, which waits for nothing. Until then full batches go and a rest waits: the client has
-# one batch of a partition on its way at a time, and its thread spins while more has lingered behind it.
-LINGER_MS = 1000
+# one batch of a partition on its way at a time, and its thread spins while more has lingered behind it. Longer than
+# whatever a transaction waits for.
+LINGER_MS = 4000
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
 _CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
@@ -114,23 +115,22 @@ class LaneProducer(ABC):
     def _own_settings(self) -> dict[str, Any]: ...
 
     def _send_waiting(self, producer: Producer, **options: Any) -> None:
-        for topic, partition, batch in self._waiting:
-            if isinstance(batch, TopicEvents):
-                self._produce_columns(producer, topic, partition, batch)
-            elif "headers" in batch[0]:
-                _produce_singly(producer, topic, partition, batch, options)
-            else:
-                _produce_batch(producer, topic, partition, batch, options)
+        with mapped("produce"):
+            for topic, partition, batch in self._waiting:
+                if isinstance(batch, TopicEvents):
+                    self._produce_columns(producer, topic, partition, batch)
+                elif "headers" in batch[0]:
+                    _produce_singly(producer, topic, partition, batch, options)
+                else:
+                    _produce_batch(producer, topic, partition, batch, options)
         self._waiting.clear()
 
     def _produce_columns(self, producer: Producer, topic: str, partition: int, events: TopicEvents) -> None:
         assert self._columns is not None
-        taken = 0
-        with mapped("produce"):
-            while taken < len(events):
-                taken += self._columns.produce(topic, partition, events, taken)
-                if taken < len(events):
-                    producer.poll(_QUEUE_SECONDS)
+        taken = self._columns.produce(topic, partition, events)
+        while taken < len(events):
+            producer.poll(_QUEUE_SECONDS)
+            taken += self._columns.produce(topic, partition, events, taken)
 
     def _forget_columns(self) -> None:
         if self._columns is not None:
@@ -149,7 +149,7 @@ class LaneProducer(ABC):
             "compression.type": "none" if self._compression is Compression.NONE else str(self._compression),
             "message.max.bytes": LARGEST_RECORD_BYTES,
             "batch.size": self._batch_bytes - RECORD_OVERHEAD_BYTES,
-            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.messages": 400_000,
             "linger.ms": LINGER_MS,
             "retry.backoff.ms": RETRY_BACKOFF_MS,
             "delivery.report.only.error": True,  # nobody asks about those that arrived
@@ -175,8 +175,7 @@ def _produce_batch(
 ) -> None:
     """In order: of a batch that the client's queue does not hold, it takes the first ones."""
     while True:
-        with mapped("produce"):
-            taken = int(producer.produce_batch(topic, batch, partition=partition, **options))
+        taken = int(producer.produce_batch(topic, batch, partition=partition, **options))
         if taken == len(batch):
             return
         batch = [message for message in batch if "_error" in message]
@@ -191,9 +190,8 @@ def _produce_singly(
     producer: Producer, topic: str, partition: int, batch: list[Message], options: Mapping[str, Any]
 ) -> None:
     for message in batch:
-        with mapped("produce"):
-            while not _is_taken(producer, topic, partition, message, options):
-                producer.poll(_QUEUE_SECONDS)
+        while not _is_taken(producer, topic, partition, message, options):
+            producer.poll(_QUEUE_SECONDS)
 
 
 def _is_taken(producer: Producer, topic: str, partition: int, message: Message, options: Mapping[str, Any]) -> bool:

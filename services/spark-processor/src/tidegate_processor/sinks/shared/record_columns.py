@@ -18,12 +18,14 @@ from tidegate.columns.json_encode import TopicEvents, Written
 
 # rd_kafka_message_t in words of 64 bits, as rdkafka.h has it: error, topic, partition, these four, offset, private.
 _WORDS: Final = 9
+_BYTES: Final = 8 * _WORDS
 _ERROR: Final = 0
 _KEY: Final = slice(5, 7)
 _ADDRESSES_AND_LENGTHS: Final = slice(3, 7)
 _FIELDS: Final = [layout.VALUE_AT, layout.VALUE_LENGTH, layout.KEY_AT, layout.KEY_LENGTH]
 _COPY: Final = 2
 _PRODUCER: Final = 0
+_NONE: Final = np.zeros((0, _WORDS), np.int64)
 
 # Whichever librdkafka the client itself was linked with.
 _library = ctypes.CDLL(cimpl.__file__)
@@ -48,21 +50,24 @@ class RecordColumns:
         self._producer = producer  # the handle lives as long
         self._topics: dict[str, int] = {}
         self._written: Written | None = None
-        self._messages = np.zeros((0, _WORDS), np.int64)
+        self._messages, self._address = _NONE, 0
 
     def produce(self, topic: str, partition: int, events: TopicEvents, begin: int = 0) -> int:
         """Those from `begin` on, in order; how many the client's queue had room for."""
-        messages = self._messages_of(events)[begin:]
-        taken = int(_produce(self._topic(topic), partition, _COPY, messages.ctypes.data, len(messages)))
-        if taken < len(messages):
-            error = int(messages[taken, _ERROR : _ERROR + 1].view(np.int32)[0])
+        if self._written is not events.written:  # made once for all topics of a frame: it may have a thousand
+            self._written, self._messages = events.written, _messages(events.written)
+            self._address = self._messages.ctypes.data
+        first, wanted = events.begin + begin, len(events) - begin
+        taken = int(_produce(self._topic(topic), partition, _COPY, self._address + first * _BYTES, wanted))
+        if taken < wanted:
+            error = int(self._messages[first + taken, _ERROR : _ERROR + 1].view(np.int32)[0])
             if error != KafkaError._QUEUE_FULL:
                 raise KafkaException(KafkaError(error))
         return taken
 
     def forget(self) -> None:
         """The last frame's memory."""
-        self._written, self._messages = None, self._messages[:0]
+        self._written, self._messages, self._address = None, _NONE, 0
 
     def close(self) -> None:
         """Before the producer: it waits for its topics."""
@@ -76,12 +81,6 @@ class RecordColumns:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
             self._topics[name] = topic
         return self._topics[name]
-
-    def _messages_of(self, events: TopicEvents) -> np.ndarray:
-        """Made once for all topics of a frame: it may have a thousand."""
-        if self._written is not events.written:
-            self._written, self._messages = events.written, _messages(events.written)
-        return self._messages[events.begin : events.begin + len(events)]
 
 
 def _messages(written: Written) -> np.ndarray:

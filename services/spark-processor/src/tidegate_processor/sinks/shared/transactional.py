@@ -45,12 +45,12 @@ class TransactionalProducer(LaneProducer):
         return cursor
 
     def send(self, topic: str, partition: int, batch: Records, partitions: int = 1) -> None:
-        """Few messages wait for the commit."""
+        """Few messages wait, for more or for the commit."""
         producer, _ = self._opened()
         self._waiting.append((topic, partition, batch))
         self._draining.sent(topic, partitions, len(batch), batch.value_bytes if isinstance(batch, TopicEvents) else 0)
         self._waiting_messages += len(batch)
-        if self._in_transaction or self._waiting_messages > _WAITING_MESSAGES:
+        if self._waiting_messages > _WAITING_MESSAGES:
             if not self._in_transaction:
                 self._begin_early(producer)
             self._send_waiting(producer)
