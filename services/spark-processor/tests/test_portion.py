@@ -68,10 +68,10 @@ def test_at_the_end_of_an_input_all_is_committed(log: RawLog) -> None:
     assert (delivery.commit(at_the_end=True), sink.commits) == (True, 1)
 
 
-def of_size(events: int, partitions: int, *, seconds: float = 0.0) -> portion.Portion:
-    """After a commit of 200 partitions that took so long."""
+def of_size(events: int, partitions: int, *, seconds: float = 0.0, size: int = 2**30) -> portion.Portion:
+    """After a commit of 200 partitions, and so many bytes, that took so long."""
     made = portion.Portion()
-    made.add(200, 0, 200)
+    made.add(200, size, 200)
     made.committed(seconds)
     made.clear()
     made.add(events, 0, partitions)
@@ -108,6 +108,14 @@ def test_it_has_many_events_for_each_partition_and_no_more_of_these_than_brokers
 def test_it_has_many_bytes_for_each_partition(mebibytes: int, partitions: int, is_full: bool) -> None:
     made = of_size(1, partitions, seconds=0.2)
     made.add(0, mebibytes * 2**20, partitions)
+    assert made.is_full is is_full
+
+
+@pytest.mark.parametrize(("mebibytes", "is_full"), [(15, False), (16, True)])
+def test_it_has_no_more_bytes_than_slow_brokers_take_in_time(mebibytes: int, is_full: bool) -> None:
+    """It would be aborted, and again by the lane that comes after it."""
+    made = of_size(1, 1_999, seconds=0.2, size=2**20)
+    made.add(0, mebibytes * 2**20, 1_999)
     assert made.is_full is is_full
 
 

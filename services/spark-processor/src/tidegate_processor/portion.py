@@ -8,8 +8,8 @@
 | inside one of the source | its rest has not come for `_LONGEST_SECONDS`             | yes, likewise             |
 | inside one of the source | else                                                     | no: its end is waited for |
 
-Large is what has many events and bytes, for each of its partitions too; or very many of either; or more partitions than
-brokers have shown to commit in `_COMMIT_SECONDS`.
+Large is what has many events, or bytes, for each of its partitions too; or very many of either; or more partitions, or
+bytes, than brokers have shown to commit in `_COMMIT_SECONDS`.
 
 Invariant: what a transaction of the source brought is cut only if it is large, if its end does not come, or if the lane
 has to end: at a stop, or with Spark's batch, for the next one may be another worker's.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 _EVENTS = (10_000, 200_000)
 _BYTES = (16 * 2**20, 64 * 2**20)
-"""For few partitions, and at most."""
+"""For few partitions or without knowing the brokers, and at most."""
 _EVENTS_A_PARTITION = 200
 _BYTES_A_PARTITION = 2**16
 """A partition costs client and brokers the same, however few events it gets (decision 60)."""
@@ -46,7 +46,7 @@ class Portion:
         self._sizes = self._whole = Sizes()
         self._begun = 0.0
         self._is_whole = True
-        self._most_partitions = _PARTITIONS[0]
+        self._most_partitions, self._most_bytes = _PARTITIONS[0], _BYTES[0]
 
     @property
     def has_events(self) -> bool:
@@ -87,14 +87,14 @@ class Portion:
 
     def _is_large(self, sizes: Sizes) -> bool:
         events = _within(_EVENTS, _EVENTS_A_PARTITION * sizes.partitions)
-        size = _within(_BYTES, _BYTES_A_PARTITION * sizes.partitions)
+        size = min(self._most_bytes, _within(_BYTES, _BYTES_A_PARTITION * sizes.partitions))
         return sizes.events >= events or sizes.bytes >= size or sizes.partitions >= self._most_partitions
 
     def committed(self, seconds: float) -> None:
-        """What the brokers needed for it says how many partitions the next one may have."""
-        partitions = self._sizes.partitions
-        if partitions and seconds > 0:
-            self._most_partitions = _within(_PARTITIONS, int(_COMMIT_SECONDS * partitions / seconds))
+        """What the brokers needed for it says how many partitions, and bytes, the next one may have."""
+        if self._sizes.partitions and seconds > 0:
+            self._most_partitions = _within(_PARTITIONS, int(_COMMIT_SECONDS * self._sizes.partitions / seconds))
+            self._most_bytes = _within(_BYTES, int(_COMMIT_SECONDS * self._sizes.bytes / seconds))
 
     def clear(self) -> None:
         self._sizes = self._whole = Sizes()

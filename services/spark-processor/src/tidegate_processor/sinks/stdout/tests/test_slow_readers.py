@@ -18,7 +18,7 @@ from kit.sink_rigs import SINK, StdoutRig
 from kit.wait import wait
 
 from tidegate.errors import TransientError
-from tidegate_processor.sinks.shared import transactional
+from tidegate_processor.sinks.shared import lane_producer, transactional
 from tidegate_processor.sinks.stdout.config import STDOUT_VARIABLE
 from tidegate_processor.sinks.stdout.writer import StdoutSink
 from tidegate_processor.speaking import Speak, nobody_listens
@@ -78,6 +78,7 @@ def sink_of(rig: StdoutRig, speak: Speak = nobody_listens) -> StdoutSink:
 def test_a_slow_reader_gets_each_line_once(rig: StdoutRig, pipe: Pipe, log: RawLog, monkeypatch) -> None:
     """Brokers had aborted the transaction before all was read, and the same lines came again: for ever."""
     monkeypatch.setattr(transactional, "_TRANSACTION_TIMEOUT_MS", 2_000)
+    monkeypatch.setattr(lane_producer, "LINGER_MS", 100)
     spoken: list[float] = []
     lane = deliver(sink_of(rig, lambda: spoken.append(time.monotonic())))
     reading = threading.Thread(target=pipe.read, args=(SLOW_SECONDS,))
