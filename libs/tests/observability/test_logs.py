@@ -126,6 +126,15 @@ def test_a_foreign_failure_tells_its_type_and_not_its_message() -> None:
     assert "canary" not in stream.getvalue()
 
 
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_what_a_server_said_is_not_told_by_its_client(style: str) -> None:
+    stream = started(style)
+
+    logging.getLogger("psycopg").warning("error ignored: Key (id)=(canary-7f3a) already exists")
+
+    assert stream.getvalue() == ""
+
+
 def test_colours_are_for_a_terminal_only() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

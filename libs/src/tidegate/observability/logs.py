@@ -67,6 +67,8 @@ def configure(
     root.handlers = [handler]
     # Libraries speak only when something is wrong; their debug lines may quote requests.
     root.setLevel(logging.WARNING)
+    # Its warnings hold what a server said, which may quote a row; what they are about is raised as well.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     logging.getLogger(_ROOT).setLevel(level.upper())
 
 
