@@ -17,7 +17,7 @@ from bench.machine import ENOUGH_CORES
 from bench.outcome import MEANINGS, Figure
 from bench.results import Run, goals, median, newest, values
 from bench.svg import Bar, bars
-from bench.workloads import NAMES, Size, workload
+from bench.workloads import NAMES, Workload, kept_workload
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = DOCS / "speed.md"
@@ -147,7 +147,7 @@ def _glance(run: Run) -> Iterator[str]:
 
 def _phase(run: Run, server: str, phase: str) -> Iterator[str]:
     is_live = phase.startswith("live")
-    about = workload(phase, Size(run["size"])).about if phase in NAMES else "single transactions at a fixed rate"
+    about = _workload(run, phase).about if phase in NAMES else "single transactions at a fixed rate"
     yield f"### {phase.capitalize()}, PostgreSQL {server}"
     yield ""
     yield f"{about[0].upper()}{about[1:]}."
@@ -160,6 +160,12 @@ def _phase(run: Run, server: str, phase: str) -> Iterator[str]:
             yield f"![{phase}, {MEANINGS[figure]}](images/speed/{name})"
             yield ""
     yield from _figures(run, server, (phase,), LIVE if is_live else BACKLOG)
+
+
+def _workload(run: Run, phase: str) -> Workload:
+    phases = (each for session in run["sessions"] for each in session["phases"])
+    events = max(each["expected"] for each in phases if each["name"] == phase)
+    return kept_workload(phase, events)
 
 
 def _bars(run: Run, server: str, phase: str, figure: Figure) -> Iterator[Bar]:

@@ -184,6 +184,12 @@ def workload(name: str, size: Size) -> Workload:
     return _MAKERS[name](_ROWS[name][list(Size).index(size)])
 
 
+def kept_workload(name: str, events: int) -> Workload:
+    """As a run had it that is kept: sizes change."""
+    known = (_MAKERS[name](rows) for rows in _ROWS[name])
+    return next((each for each in known if each.events == events), None) or _MAKERS[name](events)
+
+
 WARM_TABLE = "warm"
 LIVE_TABLE = "live"
 ALWAYS = (WARM_TABLE, LIVE_TABLE)
