@@ -166,17 +166,22 @@ def _told(axis: Axis, points: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{point['at']:>14,} {shown} {point['problem']}"
 
 
-def goals() -> list[Judged]:
-    """Of the growth run that is kept."""
+def _kept() -> dict[str, list[dict[str, Any]]]:
+    """The points of each axis that have figures."""
     file = KEPT / FILE
     axes = json.loads(file.read_text())["axes"] if file.exists() else {}
-    judged = []
-    if tables := [point["figures"][Figure.CPU] for point in axes.get("tables", ()) if point["figures"]]:
+    return {name: [point for point in points if point["figures"]] for name, points in axes.items()}
+
+
+def goals() -> list[Judged]:
+    """Of the growth run that is kept."""
+    axes, judged = _kept(), []
+    if tables := [point["figures"][Figure.CPU] for point in axes.get("tables", ())]:
         runs = [max(tables) / min(tables)]
         judged.append(
             Judged("CPU an event from 1 to 1,000 tables, dearest / cheapest", "x", runs, FLAT, why=WHY_TABLES)
         )
-    if lanes := [(point["at"], point["figures"][Figure.RSS]) for point in axes.get("lanes", ()) if point["figures"]]:
+    if lanes := [(point["at"], point["figures"][Figure.RSS]) for point in axes.get("lanes", ())]:
         (one, alone), (all_of_them, together) = lanes[0], lanes[-1]
         each = (together - alone) / (all_of_them - one)
         judged.append(Judged("RSS of each further lane", "MB", [each], FURTHER_LANE_MB))
@@ -185,22 +190,15 @@ def goals() -> list[Judged]:
 
 def section(plots: Path) -> list[str]:
     """For the page: cost over each axis, from the growth run that is kept."""
-    file = KEPT / FILE
-    if not file.exists():
-        return []
-    written = ["### What grows with what", ""]
-    for name, points in json.loads(file.read_text())["axes"].items():
+    axes = _kept()
+    written = ["### What grows with what", ""] if axes else []
+    for name, whole in axes.items():
         axis = AXES[name]
-        whole = [point for point in points if point["figures"]]
         if len(whole) < 2:
             continue
         drawn = [
             Line(label, tuple((point["at"], point["figures"][figure]) for point in whole))
-            for label, figure in (
-                ("services", Figure.CPU),
-                ("broker", Figure.BROKER_CPU),
-                ("server", Figure.SOURCE_CPU),
-            )
+            for label, figure in PARTIES.items()
         ]
         target = plots / f"growth-{name}.svg"
         target.write_text(lines(f"CPU-seconds a million events by {axis.about}", axis.about, "CPU-s a million", drawn))

@@ -22,18 +22,17 @@ def main(command: list[str]) -> int:
     told = threading.Event()
     children: list[subprocess.Popen[bytes]] = []
 
-    def stop(number: int, _frame: object) -> None:
-        told.set()
+    def pass_on(number: int, _frame: object) -> None:
         for child in children:
             child.send_signal(number)
 
-    def reload(number: int, _frame: object) -> None:
-        for child in children:
-            child.send_signal(number)
+    def stop(number: int, frame: object) -> None:
+        told.set()
+        pass_on(number, frame)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, reload)
+    signal.signal(signal.SIGHUP, pass_on)
     children.append(subprocess.Popen(command))  # noqa: S603 - the image's own service
     if told.is_set():  # told between the two lines above
         children[0].terminate()

@@ -150,8 +150,17 @@ def test_one_changed_byte_breaks_an_ack(ack: Ack, data: st.DataObject) -> None:
     written = ack.encode()
     at = data.draw(st.integers(0, len(written) - 1))
     changed = written[:at] + bytes((written[at] ^ data.draw(st.integers(1, 255)),)) + written[at + 1 :]
-    with suppress(DecodeError):
-        assert (b"\\u" in written, decode_ack(changed, sink=ack.sink, generation=ack.generation)) == (True, ack)
+    if says_the_same(changed, written):
+        assert decode_ack(changed, sink=ack.sink, generation=ack.generation) == ack
+    else:
+        with pytest.raises(DecodeError):
+            decode_ack(changed, sink=ack.sink, generation=ack.generation)
+
+
+def says_the_same(one: bytes, other: bytes) -> bool:
+    with suppress(ValueError):
+        return json.loads(one) == json.loads(other)
+    return False
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=12), st.integers() | st.text(), max_size=4))

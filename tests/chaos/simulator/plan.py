@@ -5,6 +5,7 @@ makes a failing run shrink.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -85,31 +86,21 @@ def make_plan(seed: int, allowed: frozenset[Fault] = frozenset(Fault)) -> Plan:
         if rare is not None and number == rare_at:
             action = f"fault {rare}"
         steps.append(Step(number, action, own))
-    steps = _with_stops_of_long_ago(seed, _with_file_changes(seed, steps))
+    steps = _with_faults(f"file {seed}", OF_THE_FILE, _FILE_CHANGES, _MOST_FILE_CHANGES, steps)
+    steps = _with_faults(f"stops {seed}", (Fault.STOP_OF_LONG_AGO,), _STOPS_OF_LONG_AGO, _MOST_STOPS, steps)
     kept = tuple(step for step in steps if step.fault is None or step.fault in allowed)
     enabled = tuple(fault for fault in faults if fault in allowed)
     return Plan(seed, required, cursors_in_group, frame_bytes, enabled, kept, _resnapshots(seed))
 
 
-def _with_file_changes(seed: int, steps: list[Step]) -> list[Step]:
+def _with_faults(dice_of: str, faults: Sequence[Fault], chance: float, most: int, steps: list[Step]) -> list[Step]:
     """By dice of its own: the steps of before stay as they were."""
-    dice = random.Random(f"file {seed}")
-    if dice.random() >= _FILE_CHANGES:
+    dice = random.Random(dice_of)
+    if dice.random() >= chance:
         return steps
     changed = list(steps)
-    for number in range(dice.randint(1, _MOST_FILE_CHANGES)):
-        step = Step(len(steps) + number, f"fault {dice.choice(OF_THE_FILE)}", dice.getrandbits(48))
-        changed.insert(dice.randrange(len(steps) // 5, len(steps)), step)
-    return changed
-
-
-def _with_stops_of_long_ago(seed: int, steps: list[Step]) -> list[Step]:
-    dice = random.Random(f"stops {seed}")
-    if dice.random() >= _STOPS_OF_LONG_AGO:
-        return steps
-    changed = list(steps)
-    for number in range(dice.randint(1, _MOST_STOPS)):
-        step = Step(len(steps) + number, f"fault {Fault.STOP_OF_LONG_AGO}", dice.getrandbits(48))
+    for number in range(dice.randint(1, most)):
+        step = Step(len(steps) + number, f"fault {dice.choice(faults)}", dice.getrandbits(48))
         changed.insert(dice.randrange(len(steps) // 5, len(steps)), step)
     return changed
 

@@ -14,38 +14,20 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kit.admin_process import AdminPlace, admin_place
+from kit.kafka_rights import asking_kafka
 from kit.topics import make_topic
 from kit.wait import wait
 
 from tidegate.contracts import names
-from tidegate.stack.kafka import Kafka
-
-RIGHTS = """
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-allow.everyone.if.no.acl.found=true
-"""
-
-
-class JudgingKafka(Kafka):
-    """What is forbidden to a user there, is."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        file = self.folder / "server.properties"
-        file.write_text(file.read_text() + RIGHTS)
 
 
 @pytest.fixture(scope="module")
 def place(postgres, redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminPlace]:
-    broker = JudgingKafka(tmp_path_factory.mktemp("kafka"))
-    broker.start()
     folder: Path = tmp_path_factory.mktemp("admin")
-    servers = {"dsn": postgres.dsn(), "bootstrap": broker.bootstrap, "redis_url": redis.url}
-    try:
+    with asking_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        servers = {"dsn": postgres.dsn(), "bootstrap": broker.bootstrap, "redis_url": redis.url}
         with admin_place(folder, folder.name.replace("_", "-").lower(), **servers) as made:
             yield made
-    finally:
-        broker.stop()
 
 
 @pytest.mark.parametrize("operation", [AclOperation.DESCRIBE, AclOperation.DELETE], ids=lambda each: each.name)

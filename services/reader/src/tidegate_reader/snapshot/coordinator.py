@@ -268,8 +268,7 @@ class Snapshots:
             self._tell(job, "snapshot_table_done", table=f"{table.schema}.{table.table}", rows=table.rows)
 
     async def _begins(self, job: Job, table: TableRecord) -> None:
-        if table.state is SnapshotState.WAITING:
-            await self._marks.started(job, table)
+        if await self._marks.started(job, table):
             await self._store.write(table)
 
     async def _finished(self, job: Job, table: TableRecord, rows: int, size: int) -> None:

@@ -21,10 +21,13 @@ class Marks:
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
 
-    async def started(self, job: Job, table: TableRecord) -> None:
-        if table.state is SnapshotState.WAITING:
-            table.state = SnapshotState.RUNNING
-            await self._put(job, table, MarkKind.SNAPSHOT_STARTED)
+    async def started(self, job: Job, table: TableRecord) -> bool:
+        """Whether it begins now."""
+        if table.state is not SnapshotState.WAITING:
+            return False
+        table.state = SnapshotState.RUNNING
+        await self._put(job, table, MarkKind.SNAPSHOT_STARTED)
+        return True
 
     async def completed(self, job: Job, table: TableRecord) -> None:
         """Durable when it returns."""

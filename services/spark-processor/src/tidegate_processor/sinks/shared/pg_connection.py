@@ -58,7 +58,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def _say(self) -> None:
         try:
             self.speak()
-        except BaseException:
+        except BaseException:  # whatever ends the lane, its statement is for nothing
             with contextlib.suppress(psycopg.Error):  # then the server ends it, when it finds its client gone
                 self.cancel_safe(timeout=CONNECT_SECONDS)
             raise
