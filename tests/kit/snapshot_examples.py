@@ -60,6 +60,9 @@ TABLE = TableStatus(
     bytes=9_600_000,
     estimated_rows=280_000,
     percent=42.5,
+    rows_per_second=2_000.0,
+    bytes_per_second=160_000.0,
+    seconds_left=81.0,
     note="no key: rows inserted meanwhile may come twice",
 )
 

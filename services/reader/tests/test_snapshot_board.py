@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.contracts.snapshot_status import SnapshotKind, SnapshotState, SnapshotStatus
 from tidegate_reader.progress import Progress
-from tidegate_reader.snapshot import board as subject
+from tidegate_reader.snapshot import board, pace
 from tidegate_reader.snapshot.board import Board
 from tidegate_reader.snapshot.job import Job
 from tidegate_reader.snapshot.pages import Heap
@@ -34,7 +34,8 @@ def make_job() -> Job:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     clock = [1000.0]
-    monkeypatch.setattr(subject, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    for module in (board, pace):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     return clock
 
 
@@ -60,6 +61,8 @@ def test_percent_rate_and_time_left_follow_what_is_durable(now: list[float]) -> 
     assert (second.rows_per_second, second.bytes_per_second, second.seconds_left) == (200.0, 40_000.0, 6.0)
     assert (second.transaction_seconds, progress.snapshot_transaction_seconds) == (5.0, 5.0)
     assert (tables["public.t1"].percent, tables["public.t1"].rows, tables["public.t2"].percent) == (50.0, 400, 0.0)
+    assert (tables["public.t1"].rows_per_second, tables["public.t1"].bytes_per_second) == (200.0, 40_000.0)
+    assert (tables["public.t1"].seconds_left, tables["public.t2"].seconds_left) == (2.0, None)
     assert ("no key" in tables["public.t2"].note, tables["public.t1"].note) == (True, "")
     assert (progress.snapshot_percent, progress.snapshots_running) == (25.0, 1)
 

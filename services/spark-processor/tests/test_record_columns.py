@@ -138,11 +138,10 @@ def test_full_batches_are_acknowledged_without_a_flush_and_a_rest_is_left(kafka,
     make_topic(kafka.bootstrap, prefix, partitions=PARTITIONS)
     batch, value = 65_536, b"x" * 1000
     producer = producer_of(kafka.bootstrap, **{"batch.size": batch, "linger.ms": 900_000, "message.timeout.ms": 2**30})
-    columns, draining = RecordColumns(producer), Draining(batch)
+    columns, draining = RecordColumns(producer), Draining(batch, patience_seconds=20)
     events = events_of([(b"key", value)] * 1000)
     columns.produce(prefix, 0, events)
     draining.sent(prefix, 1, len(events), events.value_bytes)
-    wait(lambda: producer.poll(0.05) or len(producer) < len(events), 20, "the first acknowledgement")
 
     draining.wait(producer)
 

@@ -82,6 +82,10 @@ class TableStatus(_Report):
     estimated_rows: int = 0
     """By the server's statistics."""
     percent: float = 0.0
+    rows_per_second: float = 0.0
+    """Over the last seconds, as the next; of one that is being read."""
+    bytes_per_second: float = 0.0
+    seconds_left: float | None = None
     note: str = ""
     """What is special about how it is read; empty if nothing is."""
 
@@ -89,10 +93,8 @@ class TableStatus(_Report):
 def decode_snapshot_status(value: bytes) -> SnapshotStatus:
     try:
         document = load(value, limit=SHORT_BYTES)
-        left = document.get("seconds_left")
         kind, state = SnapshotKind(str(document["kind"])), SnapshotState(str(document["state"]))
-        members = document | {"kind": kind, "state": state, "seconds_left": left}
-        return build(SnapshotStatus, members)
+        return build(SnapshotStatus, document | {"kind": kind, "state": state})
     except (ValueError, KeyError):
         raise DecodeError("this is not a snapshot's status", code="SNAPSHOT_STATUS_MALFORMED") from None
 

@@ -5,13 +5,14 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tidegate.errors import ConfigError, StreamError, TransientError
 from tidegate_admin.cli import output
 from tidegate_admin.cli.context import Context, Limit, asking, group, show, show_list, text
 from tidegate_admin.cli.options import Json, Yes, confirmed
 from tidegate_admin.cli.waiting import until
+from tidegate_admin.ui.units import format_count, format_seconds
 
 app = group("Snapshots: rows that are there already, read beside the stream.")
 
@@ -19,7 +20,8 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 Seconds = Annotated[float, typer.Option("--wait", min=0, help="So many seconds for the reader's answer.")]
 
 _LISTED = ("id", "kind", "state", "percent", "tables_done", "tables", "rows", "by")
-_TABLES = ("table", "state", "percent", "rows", "estimated_rows", "note")
+_TABLES = ("table", "state", "percent", "rows", "estimated_rows", "rows_per_second", "seconds_left", "note")
+_TABLES_DRAWN = 8
 _FILTER = re.compile(
     r"(?P<column>[^\s<>=!]+)\s*(?P<comparison>is not null|is null|!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.S
 )
@@ -114,19 +116,37 @@ def _answered(asked: Context, made: dict[str, Any], seconds: float) -> dict[str,
 
 
 def _follow(asked: Context, identity: str, *, as_json: bool) -> None:
-    bars = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f}%"), TimeElapsedColumn())
+    bars = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.1f}%"),
+        TextColumn("{task.fields[pace]}"), TimeElapsedColumn(),
+    )  # fmt: skip
     with Progress(*bars, console=output.progress(), transient=True) as progress:
-        task = progress.add_task("snapshot", total=100.0)
+        drawn: dict[str, TaskID] = {}
         for found in until(lambda: asked.client.get(f"{asked.path}/snapshots/{identity}")):
-            waits = f", waits for {text(found['waits_for'])}" if found["waits_for"] else ""
-            progress.update(
-                task, completed=found["percent"], description=f"{found['state']}, {found['rows']} rows{waits}"
-            )
+            _draw(progress, drawn, found)
             if found["state"] in _OVER:
                 break
     _show(found, as_json=as_json)
     if found["state"] == "failed":
         raise StreamError(found["message"], code=found["code"], remedy=found["remedy"])
+
+
+def _draw(progress: Progress, drawn: dict[str, TaskID], found: dict[str, Any]) -> None:
+    """A bar for all of it, and one for each table that moves."""
+    moving = [each for each in found["by_table"] if each["rows_per_second"] > 0][:_TABLES_DRAWN]
+    waits = f", waits for {text(found['waits_for'])}" if found["waits_for"] else ""
+    lines = {"": (f"{found['state']}{waits}", found)} | {each["table"]: (text(each["table"]), each) for each in moving}
+    for gone in drawn.keys() - lines.keys():
+        progress.remove_task(drawn.pop(gone))
+    for line, (description, of) in lines.items():
+        if line not in drawn:
+            drawn[line] = progress.add_task("", total=100.0, pace="")
+        progress.update(drawn[line], description=description, completed=of["percent"], pace=_pace(of))
+
+
+def _pace(of: dict[str, Any]) -> str:
+    left = "" if of["seconds_left"] is None else f", {format_seconds(of['seconds_left'])} left"
+    return f"{format_count(of['rows'])} rows, {format_count(round(of['rows_per_second']))} a second{left}"
 
 
 def _show(found: dict[str, Any], *, as_json: bool) -> None:

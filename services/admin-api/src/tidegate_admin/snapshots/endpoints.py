@@ -62,6 +62,9 @@ async def show_snapshot(of: Of, snapshot: Identity) -> SnapshotDetails:
             bytes=each.bytes,
             estimated_rows=each.estimated_rows,
             percent=each.percent,
+            rows_per_second=each.rows_per_second,
+            bytes_per_second=each.bytes_per_second,
+            seconds_left=each.seconds_left,
             note=each.note,
         )
         for each in await service.tables(of, snapshot)

@@ -68,6 +68,9 @@ class TableModel(BaseModel):
     bytes: int
     estimated_rows: int
     percent: float
+    rows_per_second: float
+    bytes_per_second: float
+    seconds_left: float | None = Field(description="At the pace of the last seconds; none while nothing moves.")
     note: str = Field(description="What is special about how it is read.")
 
 
@@ -89,7 +92,7 @@ class SnapshotModel(BaseModel):
     percent: float = Field(description="Of the tables' pages on disk.")
     rows_per_second: float
     bytes_per_second: float
-    seconds_left: float | None
+    seconds_left: float | None = Field(description="At the pace of the last seconds; none while nothing moves.")
     transaction_seconds: float = Field(description="Age of the oldest transaction that reads for it.")
     waits_for: str
     code: str

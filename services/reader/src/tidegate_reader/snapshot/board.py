@@ -1,18 +1,18 @@
 """How far each snapshot is, as people and metrics see it. Nothing is decided by it.
 
-Rows and bytes are those that are durable; a rate is over the last seconds; what is left follows from pages.
+Rows and bytes are those that are durable; a rate is over the last seconds (pace.py); what is left follows from pages.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tidegate.clock import unix_microseconds
 from tidegate.contracts.snapshot_request import join_table
 from tidegate.contracts.snapshot_status import SnapshotState, SnapshotStatus, TableStatus
+from tidegate_reader.snapshot.pace import Pace, Rates
 
 if TYPE_CHECKING:
     from tidegate_reader.progress import Progress
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tidegate_reader.snapshot.readers import Readers
     from tidegate_reader.snapshot.records import TableRecord
 
-_RATE_SAMPLES = 15
-"""One a second."""
 _NO_KEY = "no key: what is inserted while it is read may come twice"
 _SEVERAL = "read under several snapshots, each compared with the stream"
 
@@ -30,7 +28,8 @@ _SEVERAL = "read under several snapshots, each compared with the stream"
 class Board:
     def __init__(self, progress: Progress, exported: Exported, readers: Readers) -> None:
         self._progress, self._exported, self._readers = progress, exported, readers
-        self._samples: dict[str, deque[tuple[float, int, int, float]]] = {}
+        self._paces: dict[str, dict[int | None, Pace]] = {}
+        """Of each snapshot that is not over: of its tables by relation id, and of all of them."""
         self._told: dict[str, SnapshotState] = {}
         """Last state that was reported, of those that are over."""
 
@@ -44,13 +43,14 @@ class Board:
             running += status.state is SnapshotState.RUNNING
             if status.state is SnapshotState.RUNNING:
                 self._progress.snapshot_percent = status.percent
-            yield status, {join_table(t.schema, t.table): _table(t) for t in job.tables.values()}
+            yield status, {join_table(t.schema, t.table): self._table(job, t) for t in job.tables.values()}
         self._progress.snapshots_running = int(running)
         self._progress.snapshot_transaction_seconds = self._transaction_seconds()
 
     def reported(self, status: SnapshotStatus) -> None:
         if status.state.is_over:
             self._told[status.id] = status.state
+            self._paces.pop(status.id, None)
 
     def _status(self, job: Job) -> SnapshotStatus:
         record, is_over = job.record, job.record.state.is_over
@@ -58,8 +58,7 @@ class Board:
         rows, size = (record.rows, record.size) if is_over else (job.rows, job.size)
         done = sum(table.state is SnapshotState.DONE for table in job.tables.values())
         fraction = 1.0 if record.state is SnapshotState.DONE else job.fraction
-        rows_rate, bytes_rate, fraction_rate = (0.0, 0.0, 0.0) if is_over else self._rates(job, fraction)
-        left = (1.0 - fraction) / fraction_rate if fraction_rate > 0 else None
+        rates = Rates() if is_over else self._pace(job, None).at(rows, size, fraction)
         return SnapshotStatus(
             id=record.id,
             kind=record.kind,
@@ -75,9 +74,9 @@ class Board:
             rows=rows,
             bytes=size,
             percent=round(100 * fraction, 2),
-            rows_per_second=round(rows_rate, 1),
-            bytes_per_second=round(bytes_rate, 1),
-            seconds_left=None if left is None else round(left, 1),
+            rows_per_second=rates.rows,
+            bytes_per_second=rates.bytes,
+            seconds_left=rates.seconds_left,
             transaction_seconds=0.0 if is_over else round(self._transaction_seconds(), 1),
             waits_for=self._waits_for(job),
             code=record.code,
@@ -85,14 +84,27 @@ class Board:
             remedy=record.remedy,
         )
 
-    def _rates(self, job: Job, fraction: float) -> tuple[float, float, float]:
-        samples = self._samples.setdefault(job.record.id, deque(maxlen=_RATE_SAMPLES))
-        samples.append((time.monotonic(), job.rows, job.size, fraction))
-        first, last = samples[0], samples[-1]
-        seconds = last[0] - first[0]
-        if seconds <= 0:
-            return 0.0, 0.0, 0.0
-        return (last[1] - first[1]) / seconds, (last[2] - first[2]) / seconds, (last[3] - first[3]) / seconds
+    def _table(self, job: Job, table: TableRecord) -> TableStatus:
+        pages, done = sum(heap.pages for heap in table.heaps), sum(heap.done_pages for heap in table.heaps)
+        fraction = 1.0 if table.state is SnapshotState.DONE else min(1.0, done / pages) if pages else 0.0
+        moves = table.state is SnapshotState.RUNNING and not job.record.state.is_over
+        rates = self._pace(job, table.relation_id).at(table.rows, table.size, fraction) if moves else Rates()
+        return TableStatus(
+            schema=table.schema,
+            table=table.table,
+            state=table.state,
+            rows=table.rows,
+            bytes=table.size,
+            estimated_rows=table.estimated_rows,
+            percent=round(100 * fraction, 2),
+            rows_per_second=rates.rows,
+            bytes_per_second=rates.bytes,
+            seconds_left=rates.seconds_left,
+            note=_NO_KEY if not table.has_key else "" if table.is_one_reading else _SEVERAL,
+        )
+
+    def _pace(self, job: Job, relation_id: int | None) -> Pace:
+        return self._paces.setdefault(job.record.id, {}).setdefault(relation_id, Pace())
 
     def _waits_for(self, job: Job) -> str:
         if job.record.state is SnapshotState.PAUSED:
@@ -104,18 +116,3 @@ class Board:
     def _transaction_seconds(self) -> float:
         now = time.monotonic()
         return max([self._exported.age_seconds, *(now - since for since in self._readers.open_since.values())])
-
-
-def _table(table: TableRecord) -> TableStatus:
-    pages, done = sum(heap.pages for heap in table.heaps), sum(heap.done_pages for heap in table.heaps)
-    fraction = 1.0 if table.state is SnapshotState.DONE else done / pages if pages else 0.0
-    return TableStatus(
-        schema=table.schema,
-        table=table.table,
-        state=table.state,
-        rows=table.rows,
-        bytes=table.size,
-        estimated_rows=table.estimated_rows,
-        percent=round(100 * min(1.0, fraction), 2),
-        note=_NO_KEY if not table.has_key else "" if table.is_one_reading else _SEVERAL,
-    )

@@ -6,16 +6,18 @@ a backlog cost. Full batches need no flush, so what they are acknowledged in is 
 """
 
 import math
+import time
 
 from confluent_kafka import Producer
 
-# For one acknowledgement. Where none comes the flush has its turn: it is as right, and costs what it did.
-_SECONDS = 0.02
+# Without an acknowledgement. Where none comes the flush has its turn: it is as right, and costs what it did.
+_PATIENCE_SECONDS = 0.02
+_LOOK_SECONDS = 0.002
 
 
 class Draining:
-    def __init__(self, batch_bytes: int) -> None:
-        self._batch_bytes = batch_bytes
+    def __init__(self, batch_bytes: int, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        self._batch_bytes, self._patience = batch_bytes, patience_seconds
         self._sent: dict[str, tuple[int, int, int]] = {}
 
     def sent(self, topic: str, partitions: int, events: int, events_bytes: int) -> None:
@@ -26,8 +28,11 @@ class Draining:
         """Until only those remain that fill no batch, and the one on its way."""
         rest = sum(self._rest(*each) for each in self._sent.values())
         self._sent.clear()
-        while len(producer) > rest and producer.poll(_SECONDS):
-            pass
+        left, until = len(producer), time.monotonic() + self._patience
+        while left > rest and time.monotonic() < until:
+            producer.poll(_LOOK_SECONDS)
+            if len(producer) != left:
+                left, until = len(producer), time.monotonic() + self._patience
 
     def _rest(self, partitions: int, events: int, events_bytes: int) -> int:
         """At most, if sizes are alike: a batch less than full of each partition."""
