@@ -83,7 +83,8 @@ def of_size(events: int, partitions: int, *, seconds: float = 0.0, size: int = 2
     ("events", "partitions", "seconds", "is_full"),
     [
         (9_999, 1, 0.2, False),
-        (10_000, 1, 0.2, True),
+        (40_000, 1, 0.2, True),
+        (39_999, 1, 0.2, False),
         (10_000, 500, 0.2, False),
         (100_000, 500, 0.2, True),
         (199_999, 1_999, 0.2, False),
