@@ -5,10 +5,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from kit.snapshots import Replica, relations_of, replica_of
+from kit.snapshots import Replica, relations_of, replica_of, snapshot_marks
 from kit.wait import wait
 
 from tidegate.contracts.frame import FrameKind
+from tidegate.contracts.mark import MarkKind
 from tidegate.contracts.snapshot import decode_snapshot
 from tidegate.lsn import parse_lsn
 
@@ -193,6 +194,39 @@ def test_a_table_that_is_renamed_meanwhile_is_read_on(filled: Any) -> None:
     wait(lambda: is_done(filled), 60, "the table is complete")
     names = {int(key[0]) for table in replica_of(filled.valid_records()).tables.values() for key in table.rows}
     assert names == set(range(1, 20001))
+
+
+def test_a_table_that_is_dropped_meanwhile_has_an_end(filled: Any) -> None:
+    filled.stop(filled.reader())
+    reader = filled.reader(INITIAL, SLOW, *SMALL)
+    wait(lambda: len(heads(filled)) > 10, 30, "some rows are there")
+    filled.sql("DROP TABLE orders")
+    wait(lambda: is_done(filled), 30, "the snapshot is over")
+    assert [mark.kind for mark in marks_of(filled)] == [MarkKind.SNAPSHOT_STARTED, MarkKind.SNAPSHOT_COMPLETED]
+    end = marks_of(filled)[-1]
+    assert end.details["outcome"] == "cancelled"
+    assert 0 < int(end.details["rows"]) < 20000
+    assert reader.poll() is None
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_table_that_left_the_publication_while_no_reader_was_there_has_an_end(filled: Any, is_dropped: bool) -> None:
+    """Nobody can say one of a table that was dropped then: its columns are not known any more."""
+    filled.stop(filled.reader())
+    reader = filled.reader(INITIAL, SLOW, *SMALL)
+    wait(lambda: len(heads(filled)) > 10, 30, "some rows are there")
+    filled.stop(reader)
+    filled.sql("CREATE TABLE other (id int PRIMARY KEY)")
+    if is_dropped:
+        filled.sql("DROP TABLE orders")
+    filled.reader(INITIAL, SLOW, *SMALL, 'source.publication.tables=["public.other"]')
+    wait(lambda: is_done(filled), 30, "the snapshot is over")
+    told = [mark.details.get("outcome") for mark in marks_of(filled)]
+    assert told == ([None] if is_dropped else [None, "cancelled"])
+
+
+def marks_of(fleet: Any) -> list[Any]:
+    return [mark for mark in snapshot_marks(fleet.frames()) if mark.details["table"] == "orders"]
 
 
 def test_the_stream_goes_on_beside_it(filled: Any) -> None:

@@ -103,6 +103,19 @@ def test_it_has_many_events_for_each_partition_and_no_more_of_these_than_brokers
 
 
 @pytest.mark.parametrize(
+    ("events", "partitions", "waits_for_more"),
+    [(1, 1, False), (1, 50, False), (1, 51, True), (10_199, 51, True), (10_200, 51, False), (99_999, 500, True)],
+)
+def test_with_a_few_events_for_each_of_many_partitions_it_goes_on_while_more_waits(
+    events: int, partitions: int, waits_for_more: bool
+) -> None:
+    made = of_size(events, partitions, seconds=0.2)
+
+    assert made.may_end_now(more_waits=True) is not waits_for_more
+    assert made.may_end_now(more_waits=False)
+
+
+@pytest.mark.parametrize(
     ("mebibytes", "partitions", "is_full"),
     [(15, 1, False), (16, 1, True), (31, 512, False), (32, 512, True), (64, 1_999, True)],
 )

@@ -27,6 +27,12 @@ from tidegate.position import before
 
 pytestmark = pytest.mark.timeout(240)
 
+_BEFORE_SPARK_IS_CONFIGURED = (
+    "WARNING: Using incubator modules",
+    "Setting default log level",
+    "To adjust logging level",
+)
+
 
 @pytest.fixture(params=["realtime", "batch"])
 def trigger(request: pytest.FixtureRequest) -> str:
@@ -59,6 +65,9 @@ def test_events_arrive_and_are_acked_and_it_drains_on_sigterm(fleet: FedProcesso
     status = fleet.status()
     assert status is not None
     assert status.state is State.DRAINED
+    spoken = [line for line in fleet.processor.log().splitlines() if not line.startswith(_BEFORE_SPARK_IS_CONFIGURED)]
+    assert [line for line in spoken if not line.startswith('{"time": ')] == []
+    assert [json.loads(line)["level"] for line in spoken if '"level": "error"' in line] == []
 
 
 @pytest.mark.parametrize("victim", ["driver", "worker"])

@@ -1,5 +1,6 @@
 """Kafka's clients, set up in one way for librdkafka and for Spark's own consumer; and a look at the raw topic."""
 
+import logging
 import os
 import time
 import uuid
@@ -36,6 +37,8 @@ _COORDINATOR_COMES = frozenset(
     )
 )
 
+_LOG = logging.getLogger("tidegate.kafka.client")
+
 _Client = TypeVar("_Client")
 
 
@@ -56,11 +59,11 @@ def librdkafka_settings(config: KafkaConfig) -> dict[str, Any]:
     return settings | {name: path for name, path in files.items() if path}
 
 
-def client(kind: Callable[..., _Client], settings: Mapping[str, Any], **options: Any) -> _Client:
+def client(kind: Callable[..., _Client], settings: Mapping[str, Any]) -> _Client:
     """A `Producer`, a `Consumer` or an `AdminClient`. The configuration was checked, so what keeps it from being made
     is around it: a file that is being renewed, or no descriptors left."""
     try:
-        return kind(dict(settings), **options)
+        return kind(dict(settings), logger=_LOG)
     except KafkaException as error:
         files = [path for name, path in settings.items() if name.endswith(".location")]
         unreadable = ", ".join(path for path in files if not os.access(path, os.R_OK))

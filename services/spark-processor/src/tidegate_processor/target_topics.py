@@ -61,7 +61,7 @@ class TargetTopics:
 
     def ping(self) -> None:
         with mapped("reach the brokers"):
-            AdminClient(self._client_settings).list_topics(timeout=_PING_SECONDS)
+            client(AdminClient, self._client_settings).list_topics(timeout=_PING_SECONDS)
 
     def terms(
         self, topics: Iterable[str], settings: Mapping[str, str], producer: Producer

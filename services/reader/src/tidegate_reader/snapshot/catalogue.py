@@ -86,9 +86,12 @@ async def still_published(ask: Ask, table: Published, publications: Sequence[str
     return next((each for each in listed if each.relation_id == table.relation_id), table)
 
 
-async def table_shape(ask: Ask, table: Published) -> TableShape:
-    [row] = await ask(_SHAPE.format(oid=table.relation_id))
-    described = json.loads(row[0] or "")
+async def table_shape(ask: Ask, table: Published) -> TableShape | None:
+    """None: it is not there any more."""
+    rows = await ask(_SHAPE.format(oid=table.relation_id))
+    if not rows:
+        return None
+    described = json.loads(rows[0][0] or "")
     listed = described["columns"] or []
     wanted = [each for each in listed if _is_sent(each, table)]
     columns = tuple(Column(int(each["key"]), each["name"], each["type"], each["typmod"]) for each in wanted)
@@ -118,6 +121,10 @@ async def filenode_and_pages(ask: Ask, heap: Heap) -> tuple[int, int]:
     """Zero: it is not there any more."""
     rows = await ask(_PAGES.format(oid=heap.oid))
     return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else (0, 0)
+
+
+async def is_there(ask: Ask, relation_id: int) -> bool:
+    return bool(await ask(f"SELECT FROM pg_class WHERE oid = {relation_id}"))
 
 
 async def name_of(ask: Ask, heap: Heap) -> tuple[str, str]:

@@ -260,12 +260,11 @@ class Snapshots:
 
     async def _mark_complete(self, job: Job) -> None:
         for table in job.tables.values():
-            if table.state.is_over or table.relation_id not in job.published or not is_complete(table):
+            if table.state.is_over or (table.relation_id in job.published and not is_complete(table)):
                 continue
-            await self._marks.completed(job, table)
-            table.state = SnapshotState.DONE
+            await self._marks.ended(job, table)
             await self._store.write(table)
-            self._tell(job, "snapshot_table_done", table=f"{table.schema}.{table.table}", rows=table.rows)
+            self._tell(job, f"snapshot_table_{table.state}", table=f"{table.schema}.{table.table}", rows=table.rows)
 
     async def _begins(self, job: Job, table: TableRecord) -> None:
         if await self._marks.started(job, table):
@@ -281,7 +280,7 @@ class Snapshots:
     async def _end(self, job: Job, record: SnapshotRecord) -> None:
         """Its tables are forgotten, what is known of it is kept."""
         if record.state is SnapshotState.CANCELLED:
-            await self._marks.cancelled(job)
+            await self._marks.cancelled(job, job.tables.values())
         job.record = job.summed_up(record, self._outlet.durable_offset)
         await self._store.write(job.record)
         if record.state is not SnapshotState.FAILED:

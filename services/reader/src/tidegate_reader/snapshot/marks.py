@@ -1,10 +1,11 @@
 """What the log says of a table in a snapshot: that it begins, before its first row, and how it ended, behind its last.
 
-Invariant: each that is said to have begun is said to have ended, unless it is dropped or unpublished meanwhile.
+Invariant: each that is said to have begun is said to have ended, unless it was dropped while no reader was there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.contracts.frame import FrameKind, SchemaRole
@@ -29,17 +30,26 @@ class Marks:
         await self._put(job, table, MarkKind.SNAPSHOT_STARTED)
         return True
 
-    async def completed(self, job: Job, table: TableRecord) -> None:
-        """Durable when it returns."""
+    async def ended(self, job: Job, table: TableRecord) -> None:
+        """It is read, or gone. Durable when it returns."""
+        if table.relation_id not in job.published:
+            await self.cancelled(job, [table])
+            return
         await self.started(job, table)
         mark = await self._put(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="done")
         await self._outlet.until_durable(await mark.placed)
+        table.state = SnapshotState.DONE
 
-    async def cancelled(self, job: Job) -> None:
-        for table in job.tables.values():
+    async def cancelled(self, job: Job, tables: Iterable[TableRecord]) -> None:
+        """Those that are not over. Durable when it returns."""
+        last = None
+        for table in tables:
             if table.state is SnapshotState.RUNNING and table.relation_id in job.shapes:
-                await self._put(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="cancelled")
-            table.state = SnapshotState.CANCELLED if not table.state.is_over else table.state
+                last = await self._put(job, table, MarkKind.SNAPSHOT_COMPLETED, rows=table.rows, outcome="cancelled")
+            if not table.state.is_over:
+                table.state = SnapshotState.CANCELLED
+        if last is not None:
+            await self._outlet.until_durable(await last.placed)
 
     async def _put(self, job: Job, table: TableRecord, kind: MarkKind, **more: object) -> Insert:
         shape = job.shapes[table.relation_id].shape

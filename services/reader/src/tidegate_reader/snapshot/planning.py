@@ -94,9 +94,9 @@ async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_vers
     for table in wanted:
         if job.record.has_plan and table.relation_id not in job.tables:
             continue
-        job.published[table.relation_id] = table
-        shape = await catalogue.table_shape(link.execute, table)
-        job.shapes[table.relation_id] = shape
+        if (shape := await catalogue.table_shape(link.execute, table)) is None:
+            continue
+        job.published[table.relation_id], job.shapes[table.relation_id] = table, shape
         if table.relation_id not in job.tables:
             heaps, rows = await catalogue.heaps(link.execute, table.relation_id)
             planned.append(
@@ -112,7 +112,9 @@ async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_vers
                     estimated_rows=rows,
                 )
             )
-    _give_up_what_is_gone(job)
+    for known in job.tables.values():
+        if known.relation_id not in job.published and not known.state.is_over:
+            await _look_at_what_is_gone(job, known, link)
     return planned
 
 
@@ -131,8 +133,8 @@ def chosen(tables: Sequence[str], listed: list[Published]) -> list[Published]:
     return [by_name[name] for name in asked]
 
 
-def _give_up_what_is_gone(job: Job) -> None:
-    """Dropped, or no longer published, since the plan was made: there is nothing to read."""
-    for relation_id, table in job.tables.items():
-        if relation_id not in job.published and not table.state.is_over:
-            table.state = SnapshotState.CANCELLED
+async def _look_at_what_is_gone(job: Job, table: TableRecord, link: ReadingLink) -> None:
+    """No longer published since the plan was made: there is nothing to read, and its end is said while it is there."""
+    as_it_is = catalogue.Published(table.relation_id, table.schema, table.table, None, False, None, True, "")
+    if (shape := await catalogue.table_shape(link.execute, as_it_is)) is not None:
+        job.shapes[table.relation_id] = shape

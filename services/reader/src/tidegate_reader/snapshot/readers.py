@@ -192,11 +192,11 @@ class Readers:
 
     async def _rows(self, link: ReadingLink, job: Job, piece: Piece, head: SnapshotHead, stream_bytes: int) -> Counted:
         """`stream_bytes`: of the outlet, before the window began."""
-        known = job.published[piece.table.relation_id]
         names = self._config.publication_names
-        table = await catalogue.still_published(link.execute, known, names, self.server_version)
-        job.published[table.relation_id] = table
-        described = job.shapes[table.relation_id] = await catalogue.table_shape(link.execute, table)
+        table = await catalogue.still_published(link.execute, piece.published, names, self.server_version)
+        if (described := await catalogue.table_shape(link.execute, table)) is None:
+            raise reading.changed(piece.heap)
+        job.published[table.relation_id], job.shapes[table.relation_id] = table, described
         where = [table.where, job.filters_of(piece.table), moved_since(piece.since) if piece.is_moved else None]
         pages = None if piece.is_moved and piece.is_whole else piece.pages
         query = rows_of(piece.heap, described.columns, pages, where, is_last=piece.is_last)
@@ -260,6 +260,9 @@ class Readers:
             job.later.add(piece.table.relation_id)
             return
         async with self.asking() as link:
+            if not await catalogue.is_there(link.execute, piece.table.relation_id):
+                job.published.pop(piece.table.relation_id, None)
+                return
             filenode, pages = await catalogue.filenode_and_pages(link.execute, piece.heap)
             name = await catalogue.name_of(link.execute, piece.heap)
         for heap in (piece.heap, piece.owner):

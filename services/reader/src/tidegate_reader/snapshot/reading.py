@@ -109,11 +109,15 @@ async def look(link: ReadingLink) -> Seen:
 
 def check_heap(heap: Heap, filenode: int) -> None:
     if filenode != heap.filenode:
-        raise TransientError(
-            f"table {qualified(heap.schema, heap.name)} was rewritten or dropped while it was read",
-            code="SNAPSHOT_TABLE_CHANGED",
-            remedy="Nothing: it is looked at again.",
-        )
+        raise changed(heap)
+
+
+def changed(heap: Heap) -> TransientError:
+    return TransientError(
+        f"table {qualified(heap.schema, heap.name)} was rewritten or dropped while it was read",
+        code="SNAPSHOT_TABLE_CHANGED",
+        remedy="Nothing: it is looked at again.",
+    )
 
 
 @dataclass(slots=True)

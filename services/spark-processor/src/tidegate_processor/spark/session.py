@@ -7,6 +7,7 @@ measured with and without. Invariant: whoever configures Spark can't undo them.
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -73,6 +74,7 @@ _LEAN = {
 
 # The driver copies frames and plans queries: the first compiler is good enough, and halves the CPU of a start.
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+_LOGGING = f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"'
 
 
 _OURS = frozenset(
@@ -141,9 +143,10 @@ def open_session(config: PipelineConfig, *, archive_to: Path | None = None) -> S
     ui = processor.spark_ui
     if ui is not None:  # it would listen everywhere (WebUI.initServer); on a cluster `check` has seen the driver's host
         os.environ["SPARK_LOCAL_IP"] = ui.host
-    master, jars, java = _master(config), _jars(), _JVM
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # which nobody uses
+    master, jars, java = _master(config), _jars(), f"{_JVM} {_LOGGING}"
     if master.startswith(_IN_THE_DRIVER):
-        java = f"{_JVM} {class_archive.java_options(archive_to)}"
+        java = f"{java} {class_archive.java_options(archive_to)}"
         before = [settings[_CLASS_PATH]] if _CLASS_PATH in settings else []
         settings[_CLASS_PATH] = os.pathsep.join([*before, *class_archive.class_path(jars)])
     elif jars:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, LiteralString
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -22,7 +23,10 @@ from tidegate_reader.sources.postgres_wal.failures import refused_command, refus
 if TYPE_CHECKING:
     from tidegate.config.source import PostgresSource
 
+Query: TypeAlias = LiteralString | sql.Composed
+
 QUERY_SECONDS = 15.0
+_TRIES_WHILE_DROPPED = 4
 _PINS = {
     "DateStyle": "ISO",
     "IntervalStyle": "postgres",
@@ -78,7 +82,7 @@ class SideConnection:
         return self._connection.info.backend_pid
 
     async def fetch(
-        self, query: LiteralString | sql.Composed, parameters: Sequence[object] | Mapping[str, object] = ()
+        self, query: Query, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> list[tuple[Any, ...]]:
         return await self._ask(query, parameters or None)
 
@@ -88,7 +92,7 @@ class SideConnection:
 
     async def _ask(
         self,
-        query: LiteralString | sql.Composed,
+        query: Query,
         parameters: Sequence[object] | Mapping[str, object] | None,
         *,
         binary: bool = False,
@@ -96,7 +100,7 @@ class SideConnection:
         """Asking for binary results takes the extended protocol, which knows no second statement behind a semicolon."""
         try:
             async with self._lock, asyncio.timeout(QUERY_SECONDS):
-                cursor = await self._connection.execute(query, parameters, binary=binary)
+                cursor = await self._executed(query, parameters, binary=binary)
                 rows = await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise _failed(error) from error
@@ -106,6 +110,15 @@ class SideConnection:
             ) from None
         raise_if_cancelled()
         return rows
+
+    async def _executed(
+        self, query: Query, parameters: Sequence[object] | Mapping[str, object] | None, *, binary: bool
+    ) -> psycopg.AsyncCursor[Any]:
+        """Views of the catalogue open what they list, and fail by it if somebody has dropped it in between."""
+        for _ in range(_TRIES_WHILE_DROPPED):
+            with suppress(psycopg.errors.InternalError_):
+                return await self._connection.execute(query, parameters, binary=binary)
+        return await self._connection.execute(query, parameters, binary=binary)
 
     async def value(self, query: LiteralString, parameters: Sequence[object] = ()) -> Any:
         return (await self.fetch(query, parameters))[0][0]

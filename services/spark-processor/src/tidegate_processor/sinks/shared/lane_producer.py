@@ -8,7 +8,6 @@
 Invariant: records go in order, and `commit` returns only when all of them are durable, and the cursor with them.
 """
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -49,7 +48,6 @@ RETRY_BACKOFF_MS = 2
 LINGER_MS = 4000
 # For the client's queue to have room again: it holds a Kafka transaction, so it is full with very large frames only.
 _QUEUE_SECONDS = 0.1
-_CLIENT_LOG = logging.getLogger("tidegate.kafka.client")
 
 
 class LaneProducer(ABC):
@@ -154,7 +152,7 @@ class LaneProducer(ABC):
             "retry.backoff.ms": RETRY_BACKOFF_MS,
             "delivery.report.only.error": True,  # nobody asks about those that arrived
         }
-        return client(Producer, self._client_settings | settings | self._own_settings() | others, logger=_CLIENT_LOG)
+        return client(Producer, self._client_settings | settings | self._own_settings() | others)
 
     def _new_consumer(self, writer: int | None = None) -> Consumer:
         """Of the group of this writer, or of another one."""
@@ -163,7 +161,7 @@ class LaneProducer(ABC):
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }
-        return client(Consumer, self._client_settings | settings, logger=_CLIENT_LOG)
+        return client(Consumer, self._client_settings | settings)
 
 
 def messages(events: TopicEvents) -> list[Message]:
