@@ -116,7 +116,7 @@ def test_rows_that_were_there_are_read_at_the_start_and_again_on_request(fleet: 
     code, told, seen = at_a_terminal(fleet.place, *line)
 
     again = json.loads(told)
-    percents = [float(each) for each in re.findall(r"(\d+\.\d)%", seen)]
+    percents = [float(each) for each in re.findall(r"(?:waiting|running|done)[^%\n]*?(\d+\.\d)%", seen)]
     assert first is not None
     assert (first["rows"], first["percent"]) == (ROWS, 100.0)
     assert (code, again["kind"], again["state"], again["by"]) == (0, "requested", "done", "test"), seen

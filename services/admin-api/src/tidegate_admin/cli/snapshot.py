@@ -139,9 +139,10 @@ def _draw(progress: Progress, drawn: dict[str, TaskID], found: dict[str, Any]) -
     for gone in drawn.keys() - lines.keys():
         progress.remove_task(drawn.pop(gone))
     for line, (description, of) in lines.items():
-        if line not in drawn:
-            drawn[line] = progress.add_task("", total=100.0, pace="")
-        progress.update(drawn[line], description=description, completed=of["percent"], pace=_pace(of))
+        if line in drawn:
+            progress.update(drawn[line], description=description, completed=of["percent"], pace=_pace(of))
+        else:
+            drawn[line] = progress.add_task(description, total=100.0, completed=of["percent"], pace=_pace(of))
 
 
 def _pace(of: dict[str, Any]) -> str:
