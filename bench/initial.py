@@ -141,7 +141,8 @@ def figures_of(runs: Mapping[Kind, Sequence[Arrived]], rows: int) -> Iterator[Fi
         for ours in (kind for kind in runs if kind.contestant in OURS):
             pairs = list(zip(runs[peer], runs[ours], strict=True))
             ratios = [b.reading / a.reading if ours.is_warm else b.seconds / a.seconds for b, a in pairs]
-            since, why = ("from the first look", WHY_BATCH) if ours.is_warm else ("from the start", WHY_START)
+            since = "from the first look" if ours.is_warm else "from the start"
+            why = WHY_START if not ours.is_warm else WHY_BATCH if ours.contestant is Batch else ""
             yield Figure(f"{ours.label}, of {peer.label}: {since}", "x", ratios, GOAL, at_least=True, why=why)
 
 

@@ -116,7 +116,10 @@ def test_rows_that_were_there_are_read_at_the_start_and_again_on_request(fleet: 
     code, told, seen = at_a_terminal(fleet.place, *line)
 
     again = json.loads(told)
-    percents = [float(each) for each in re.findall(r"(?:waiting|running|done)[^%\n]*?(\d+\.\d)%", seen)]
+    percents, of_the_table = (
+        [float(each) for each in re.findall(rf"(?:{bar})[^%\n]*?(\d+\.\d)%", seen)]
+        for bar in ("waiting|running|done", r"public\.orders")
+    )
     assert first is not None
     assert (first["rows"], first["percent"]) == (ROWS, 100.0)
     assert (code, again["kind"], again["state"], again["by"]) == (0, "requested", "done", "test"), seen
@@ -126,6 +129,7 @@ def test_rows_that_were_there_are_read_at_the_start_and_again_on_request(fleet: 
     ]
     assert any(0 < each < 100 for each in percents), "the bar has moved"
     assert percents == sorted(percents)
+    assert of_the_table == sorted(of_the_table)
 
 
 def test_a_snapshot_pauses_goes_on_and_ends_when_it_is_told_to(fleet: Fleet) -> None:

@@ -1,6 +1,7 @@
 """Pipeline configurations for tests, on whatever servers the fixtures gave."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ import yaml
 
 from tidegate.config.load import pipeline_from
 from tidegate.config.pipeline import PipelineConfig
+from tidegate.config.source import PostgresSource
 
 REDIS_PASSWORD = "TIDEGATE_TEST_REDIS_PASSWORD"
 POSTGRES_PASSWORD = "TIDEGATE_TEST_POSTGRES_PASSWORD"
@@ -50,6 +52,17 @@ def secrets_of(*, redis_url: str, postgres: str = "") -> dict[str, str]:
 
 def checked(values: dict[str, Any], environ: dict[str, str]) -> PipelineConfig:
     return pipeline_from(values, (), environ)
+
+
+def source_of(dsn: str, set_variable: Callable[[str, str], None]) -> PostgresSource:
+    """On that server. Passwords are read from the environment, each time that somebody connects."""
+    values = document("shop", kafka="127.0.0.1:9", redis_url="redis://127.0.0.1:9/0", postgres=dsn)
+    password = f"PASSWORD_OF_{urlsplit(dsn).username}".upper()
+    values["source"]["password"] = f"${{env:{password}}}"
+    given = secrets_of(redis_url="redis://127.0.0.1:9/0") | {password: urlsplit(dsn).password or "none"}
+    for name, secret in given.items():
+        set_variable(name, secret)
+    return checked(values, given).source
 
 
 def free_port() -> int:

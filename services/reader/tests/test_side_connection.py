@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from kit.pipelines import checked, document, secrets_of
+from kit.pipelines import source_of
 from kit.wait import wait_async
 
 from tidegate.config.source import PostgresSource
@@ -17,11 +17,7 @@ _WAITS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidega
 def test_a_table_that_is_dropped_while_the_catalogue_is_looked_at_fails_nobody(
     database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secrets = secrets_of(redis_url="redis://127.0.0.1:9/0", postgres=database.dsn)
-    values = document("shop", kafka="127.0.0.1:9", redis_url="redis://127.0.0.1:9/0", postgres=database.dsn)
-    for name, secret in secrets.items():
-        monkeypatch.setenv(name, secret)  # it is read each time that somebody connects
-    asyncio.run(_asked_while_dropped(database.dsn, checked(values, secrets).source))
+    asyncio.run(_asked_while_dropped(database.dsn, source_of(database.dsn, monkeypatch.setenv)))
 
 
 async def _asked_while_dropped(dsn: str, source: PostgresSource) -> None:

@@ -33,6 +33,7 @@ def make_job() -> Job:
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that nobody waits for: what follows from them is held to the digit."""
     clock = [1000.0]
     for module in (board, pace):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))

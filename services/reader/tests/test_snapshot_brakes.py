@@ -8,11 +8,10 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from kit.pipelines import checked, document, secrets_of
+from kit.pipelines import source_of
 from kit.wait import wait, wait_async
 
 from tidegate.config.snapshot import SnapshotConfig
@@ -40,20 +39,9 @@ def _as_before() -> Iterator[None]:
     ENVIRONMENT.undo()
 
 
-def source_of(dsn: str) -> PostgresSource:
-    """Passwords are read from the environment, each time that somebody connects."""
-    values = document("shop", kafka="127.0.0.1:9", redis_url="redis://127.0.0.1:9/0", postgres=dsn)
-    password = f"PASSWORD_OF_{urlsplit(dsn).username}".upper()
-    values["source"]["password"] = f"${{env:{password}}}"
-    given = secrets_of(redis_url="redis://127.0.0.1:9/0") | {password: urlsplit(dsn).password or "none"}
-    for name, secret in given.items():
-        ENVIRONMENT.setenv(name, secret)
-    return checked(values, given).source
-
-
 def play(dsn: str, scenario: Scenario) -> None:
     async def run() -> None:
-        source = source_of(dsn)
+        source = source_of(dsn, ENVIRONMENT.setenv)
         side = await SideConnection.open(source, "tidegate shop")
         try:
             await scenario(side, source)
@@ -123,7 +111,9 @@ def test_a_role_that_may_not_look_is_told(database: Any, limit: dict[str, Any]) 
         dsn = f"postgresql://{role}:{password}@{address.host}:{address.port}/{address.dbname}"
 
         async def scenario(side: SideConnection, _source: PostgresSource) -> None:
-            stream = await ReplicationStream.connect(replication_conninfo(source_of(database.dsn), "replica"))
+            stream = await ReplicationStream.connect(
+                replication_conninfo(source_of(database.dsn, ENVIRONMENT.setenv), "replica")
+            )
             try:
                 begins = str(admin.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()[0])  # type: ignore[index]
                 await stream.start(f"START_REPLICATION PHYSICAL {begins}")

@@ -23,6 +23,7 @@ _BYTES = (16 * 2**20, 64 * 2**20)
 """For few partitions or without knowing the brokers, and at most. A commit takes a backlog's lane 10 ms and more, in
 which it does nothing else: every 10,000 events, it was a fifth of a snapshot's way."""
 _NEVER_THIN = 10_000
+"""Whose partitions want no more than this is not held back for more."""
 _EVENTS_A_PARTITION = 200
 _BYTES_A_PARTITION = 2**16
 """A partition costs client and brokers the same, however few events it gets (decision 60)."""

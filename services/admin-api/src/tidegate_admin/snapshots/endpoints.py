@@ -55,18 +55,7 @@ async def show_snapshot_request(of: Of, identity: Identity) -> LaneAnswer:
 async def show_snapshot(of: Of, snapshot: Identity) -> SnapshotDetails:
     found = await service.show(of, snapshot)
     tables = [
-        TableModel(
-            table=f"{each.schema}.{each.table}",
-            state=each.state,
-            rows=each.rows,
-            bytes=each.bytes,
-            estimated_rows=each.estimated_rows,
-            percent=each.percent,
-            rows_per_second=each.rows_per_second,
-            bytes_per_second=each.bytes_per_second,
-            seconds_left=each.seconds_left,
-            note=each.note,
-        )
+        TableModel(**asdict(each) | {"table": f"{each.schema}.{each.table}"})
         for each in await service.tables(of, snapshot)
     ]
     return SnapshotDetails(**_fields(found), by_table=tables)

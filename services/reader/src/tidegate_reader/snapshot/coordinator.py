@@ -228,10 +228,10 @@ class Snapshots:
 
     async def _read_until_done(self, job: Job, exported: Exported | None) -> None:
         await self._start(job, exported)
-        await self._mark_complete(job)
+        await self._mark_ended(job)
         while self.top() is job and not job.is_read:
             pieces_left = await self._readers.read(job, exported, lambda: self.top() is job)
-            await self._mark_complete(job)
+            await self._mark_ended(job)
             if exported is not None and not pieces_left:
                 return
         if job.is_read and job.is_runnable:
@@ -258,7 +258,7 @@ class Snapshots:
         else:  # what is left of a snapshot that a death or a pause has cut is read under others, and this says so
             self._tell(job, "snapshot_goes_on", rows=job.rows, is_exported=exported is not None)
 
-    async def _mark_complete(self, job: Job) -> None:
+    async def _mark_ended(self, job: Job) -> None:
         for table in job.tables.values():
             if table.state.is_over or (table.relation_id in job.published and not is_complete(table)):
                 continue

@@ -113,7 +113,7 @@ async def _plan(job: Job, config: PipelineConfig, link: ReadingLink, server_vers
                 )
             )
     for known in job.tables.values():
-        if known.relation_id not in job.published and not known.state.is_over:
+        if known.relation_id not in job.published and known.state is SnapshotState.RUNNING:
             await _look_at_what_is_gone(job, known, link)
     return planned
 
@@ -135,6 +135,9 @@ def chosen(tables: Sequence[str], listed: list[Published]) -> list[Published]:
 
 async def _look_at_what_is_gone(job: Job, table: TableRecord, link: ReadingLink) -> None:
     """No longer published since the plan was made: there is nothing to read, and its end is said while it is there."""
-    as_it_is = catalogue.Published(table.relation_id, table.schema, table.table, None, False, None, True, "")
+    as_it_is = catalogue.Published(
+        table.relation_id, table.schema, table.table,
+        columns=None, has_generated=False, where=None, tells_updates=True, version="",
+    )  # fmt: skip
     if (shape := await catalogue.table_shape(link.execute, as_it_is)) is not None:
         job.shapes[table.relation_id] = shape

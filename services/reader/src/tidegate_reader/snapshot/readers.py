@@ -35,6 +35,7 @@ from tidegate_reader.snapshot.refusals import (
     TOO_OLD,
     WINDOW_LONG,
     moved_too_long,
+    table_changed,
     table_too_long,
     transaction_too_old,
 )
@@ -195,7 +196,7 @@ class Readers:
         names = self._config.publication_names
         table = await catalogue.still_published(link.execute, piece.published, names, self.server_version)
         if (described := await catalogue.table_shape(link.execute, table)) is None:
-            raise reading.changed(piece.heap)
+            raise table_changed(qualified(piece.heap.schema, piece.heap.name))
         job.published[table.relation_id], job.shapes[table.relation_id] = table, described
         where = [table.where, job.filters_of(piece.table), moved_since(piece.since) if piece.is_moved else None]
         pages = None if piece.is_moved and piece.is_whole else piece.pages

@@ -23,7 +23,7 @@ from tidegate.position import before
 from tidegate.quoting import literal, qualified
 from tidegate_reader.heartbeat import PREFIX
 from tidegate_reader.snapshot.outlet import Insert, Outlet
-from tidegate_reader.snapshot.refusals import window_too_long
+from tidegate_reader.snapshot.refusals import table_changed, window_too_long
 from tidegate_reader.snapshot.seen import Earlier, Seen, seen_in
 
 if TYPE_CHECKING:
@@ -109,15 +109,7 @@ async def look(link: ReadingLink) -> Seen:
 
 def check_heap(heap: Heap, filenode: int) -> None:
     if filenode != heap.filenode:
-        raise changed(heap)
-
-
-def changed(heap: Heap) -> TransientError:
-    return TransientError(
-        f"table {qualified(heap.schema, heap.name)} was rewritten or dropped while it was read",
-        code="SNAPSHOT_TABLE_CHANGED",
-        remedy="Nothing: it is looked at again.",
-    )
+        raise table_changed(qualified(heap.schema, heap.name))
 
 
 @dataclass(slots=True)

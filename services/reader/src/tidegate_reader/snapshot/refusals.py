@@ -42,6 +42,14 @@ def table_too_long(table: str) -> TransientError:
     )
 
 
+def table_changed(table: str) -> TransientError:
+    return TransientError(
+        f"table {table} was rewritten or dropped while it was read",
+        code="SNAPSHOT_TABLE_CHANGED",
+        remedy="Nothing: it is looked at again.",
+    )
+
+
 def window_too_long() -> TransientError:
     return TransientError(
         "more was changed while a piece of a table was read than a lane should have to remember",
